@@ -20,6 +20,7 @@
       var word = Array.from(button.childNodes).find(function (node) {
         return node.nodeType === Node.TEXT_NODE && node.textContent.trim();
       });
+      if (word.textContent === 'Copied') return;
       var before = word.textContent;
       said.textContent = word.textContent = 'Copied';
       setTimeout(function () { word.textContent = before; said.textContent = ''; }, 2000);

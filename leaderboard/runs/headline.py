@@ -27,6 +27,11 @@ def runs() -> QuerySet[Run]:
     )
 
 
+def title(run: Run) -> str:
+    """What its suite calls the benchmark."""
+    return str(getattr(run, "title"))  # noqa: B009
+
+
 def metric(run: Run) -> str:
     """The one that its suite shows."""
     return str(getattr(run, "suite_metric") or run.task.primary_metric)  # noqa: B009

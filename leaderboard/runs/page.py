@@ -10,7 +10,7 @@ from typing import Any
 from uuid import UUID
 
 from csp.decorators import csp_update
-from django.db.models import Count, Max, Q
+from django.db.models import Max, Q
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import get_object_or_404, render
 from django.template.loader import render_to_string
@@ -18,8 +18,7 @@ from django.urls import reverse
 
 from evalcore.record import RunRecord
 from leaderboard.disputed import of_results
-from leaderboard.models import Artifact, Edition, Result, Run, RunEvent
-from leaderboard.models.edition import SITE
+from leaderboard.models import Artifact, Result, Run, edition
 from leaderboard.models.run import MEASURED
 from leaderboard.models.task import is_share
 from leaderboard.runs import headline, materials, peers, recount
@@ -56,19 +55,13 @@ def run(request: HttpRequest, pk: UUID) -> HttpResponseBase:
 def _editions(pk: UUID) -> tuple[object, ...]:
     """All that a finished run's page shows, as numbers that move when it changes.
 
-    The site's words and models; what happened to the run, and to others of its model, whose answers
-    stand beside its own; who else has a number in its column; when it was counted last. What other
-    runs of the queue do moves none of these.
+    The site's words and models, the results of its benchmark, what happened to the run itself, and
+    when it was counted last. What other runs do in the queue moves none of these.
     """
-    site = Edition.objects.filter(of=SITE).values_list("data", "pages").first()
-    variant = Run.objects.filter(pk=pk).values("variant")
-    concerned = Q(run=pk) | Q(run__variant__in=variant, state__in=MEASURED)
-    events = RunEvent.objects.filter(concerned).aggregate(last=Max("pk"))
-    keys = Result.objects.filter(run=pk, subset="").values("comparability_key")
-    column = Result.objects.filter(comparability_key__in=keys).aggregate(
-        n=Count("pk"), last=Max("pk")
-    )
-    return site, events["last"], column["n"], column["last"], recount.last_counted(pk)
+    run = Run.objects.filter(pk=pk).annotate(last_event=Max("events"))
+    benchmark, event = run.values_list("task__benchmark", "last_event").first() or ("", None)
+    site = edition.Edition.objects.filter(of=edition.SITE).values_list("data", flat=True).first()
+    return site, edition.of_results(benchmark), event, recount.last_counted(pk)
 
 
 def _answer(request: HttpRequest, pk: UUID) -> str | HttpResponseBase:
@@ -146,7 +139,9 @@ def _peers(run: Run, primary: Result | None) -> Peers | None:
 
 def _title(run: Run, primary: Result | None, metric: str, browser: Mapping[str, Any] | None) -> str:
     """First what was found: the number with its range, or the verdict on one question."""
-    about = f"{run.variant.hub_model.repo_id} on {run.title}, {run.task.get_style_display()}"
+    about = (
+        f"{run.variant.hub_model.repo_id} on {headline.title(run)}, {run.task.get_style_display()}"
+    )
     if browser and browser.get("asked"):
         verdict = browser["question"].verdict.rstrip(".")
         return f"Question {browser['name']}, {verdict[0].lower()}{verdict[1:]}: {about}"

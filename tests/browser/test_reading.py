@@ -98,8 +98,9 @@ def test_the_pages_of_a_model_a_run_a_task_and_of_the_site_lead_to_each_other(
     look_once(page, "a model")
     shot(page, "a model")
     page.locator("main a[href^='/runs/']").first.click()
-    expect(page.get_by_role("heading", level=1)).to_contain_text("texts")
-    page.locator("main a[href^='/tasks/']").first.click()
+    expect(page).to_have_title(re.compile("lab/texts on "))
+    page.get_by_text("Versions, settings, digests").click()
+    page.locator("#pins a[href^='/tasks/']").first.click()
     expect(page.get_by_role("heading", level=1)).to_contain_text("facts", ignore_case=True)
     look_once(page, "a task")
     shot(page, "a task")
@@ -119,7 +120,7 @@ def test_the_pages_of_a_model_a_run_a_task_and_of_the_site_lead_to_each_other(
 def test_the_questions_of_a_run_are_searched_walked_with_keys_passed_on_and_downloaded(
     visit: Open, shot: Shots, tmp_path: Path
 ) -> None:
-    page = visit().go("/")
+    page = visit(permissions=["clipboard-read", "clipboard-write"]).go("/")
     page.locator("#style-hybrid").check(force=True)
     expect(page).to_have_url(re.compile("style=hybrid"))
     row = page.locator(".board tbody tr").filter(has_text="lab/texts")
@@ -132,22 +133,30 @@ def test_the_questions_of_a_run_are_searched_walked_with_keys_passed_on_and_down
     )
     expect(page).to_have_url(re.compile(r"\?q=tool\+number\+3(#questions)?$"))
     expect(page.get_by_label("Words in the question")).to_be_focused()
-    page.get_by_role("radio", name="Wrong").check()
+    page.get_by_role("link", name=re.compile("^✗ Wrong")).click()
     expect(page).to_have_url(re.compile(r"q=tool\+number\+3&outcome=wrong"))
+    page.locator(".sheet summary").click()
+    page.keyboard.press("Escape")
+    expect(page.get_by_label("Order")).to_be_hidden()
+    expect(page.locator(".sheet summary")).to_be_focused()
+    page.keyboard.press("Enter")
     page.get_by_label("Order").select_option("Most clearly wrong first")
+    page.get_by_role("button", name="Show", exact=True).click()
     expect(page).to_have_url(re.compile("sort=wrong"))
     expect(page.locator("#question")).to_contain_text("Wrong: picked")
     shot(page, "its wrong answers")
     page.go_back()
     expect(page).not_to_have_url(re.compile("sort=wrong"))
-    expect(page.get_by_label("Order")).to_have_value("file")
+    expect(page.locator("#sort")).to_have_value("file")
     assert page.evaluate("window.notReloaded")
 
-    page.get_by_role("link", name="Permalink").click()
-    expect(page).to_have_url(re.compile(r"\?doc=\d+#question$"))
+    page.get_by_role("link", name="Link", exact=True).click()
+    expect(page.get_by_role("status").filter(has_text="Copied")).to_have_count(1)
+    link = page.evaluate("navigator.clipboard.readText()")
+    assert re.search(r"\?doc=\d+#question$", link)
     heading = page.locator("#question-h")
     other = visit()
-    elsewhere = other.go(page.url.removeprefix(other.url))
+    elsewhere = other.go(link.removeprefix(other.url))
     expect(elsewhere.locator("#question-h")).to_have_text(heading.inner_text())
     expect(elsewhere.locator("#browser").get_by_role("status")).to_have_text(
         re.compile("^\\s*40 questions")
@@ -160,32 +169,32 @@ def test_the_questions_of_a_run_are_searched_walked_with_keys_passed_on_and_down
 
 
 def walk_the_questions(page: Page) -> None:
-    heading = page.locator("#question-h")
+    heading, label = page.locator("#question-h"), page.locator("#question .label")
     following = page.get_by_role("link", name="Next:")
-    expect(heading).to_have_text("Question 11")
+    expect(label).to_contain_text("Question 11 ·")
     page.keyboard.press("ArrowRight")
-    expect(heading).to_have_text("Question 12")
+    expect(label).to_contain_text("Question 12 ·")
     expect(heading).to_be_focused()
     following.focus()
     page.keyboard.press("ArrowRight")
-    expect(heading).to_have_text("Question 13")
+    expect(label).to_contain_text("Question 13 ·")
     expect(following).to_be_focused()
     page.keyboard.press("Enter")
-    expect(heading).to_have_text("Question 14")
+    expect(label).to_contain_text("Question 14 ·")
     expect(following).to_be_focused()
     page.get_by_label("Words in the question").focus()
     page.keyboard.press("ArrowLeft")
-    expect(heading).to_have_text("Question 14")
+    expect(label).to_contain_text("Question 14 ·")
     page.get_by_role("link", name="Previous:").focus()
     page.keyboard.press("ArrowLeft")
-    expect(heading).to_have_text("Question 13")
+    expect(label).to_contain_text("Question 13 ·")
     expect(page).to_have_url(re.compile(r"doc=12"))
 
 
 def download_the_samples(page: Page, folder: Path) -> None:
     names = {
-        "Every answer as Parquet": "lab__texts_facts_hybrid_samples.parquet",
-        "lm-evaluation-harness, samples as JSONL": "lab__texts_facts_hybrid_samples.jsonl",
+        "Every answer": "lab__texts_facts_hybrid_samples.parquet",
+        "lm-evaluation-harness, samples": "lab__texts_facts_hybrid_samples.jsonl",
     }
     for link, name in names.items():
         with page.expect_download() as download:
@@ -281,7 +290,7 @@ def test_the_images_of_a_question_are_seen_and_fit_a_wide_and_a_narrow_window(
         page = window.go(f"/runs/{run.pk}?doc={doc}#question")
         for size in (WIDE, PHONE):
             page.set_viewport_size(size)
-            images = page.locator(".seen img")
+            images = page.locator(".media img")
             assert images.count() == doc
             for image in images.all():
                 complete, own_width, width = image.evaluate(
@@ -338,8 +347,7 @@ def test_all_of_it_works_without_javascript(
 
     navigate(page, "Board")
     page.locator(".board tbody tr").filter(has_text="lab/texts").locator("td.score a").first.click()
-    page.get_by_role("radio", name="Wrong").check()
-    page.get_by_role("button", name="Show").click()
+    page.get_by_role("link", name=re.compile("^✗ Wrong")).click()
     expect(page.locator("#question")).to_contain_text("Wrong: picked")
     with page.expect_download() as download:
         page.get_by_role("link", name="lm-evaluation-harness, samples").click()
