@@ -18,8 +18,8 @@ from leaderboard.charts import download as charts_download
 from leaderboard.charts import page as charts
 from leaderboard.charts.axes import AXES
 from leaderboard.compare import download as compare_download
-from leaderboard.compare import page as compare
 from leaderboard.compare import picture as compare_picture
+from leaderboard.compare import view as compare
 from leaderboard.court import download as court_download
 from leaderboard.court import page as court
 from leaderboard.flags import departures_page as departures

@@ -1,287 +1,440 @@
-"""Two results on one task: how far the second lies from the first, and how sure that is.
-
-Where both sides' scores by question are known the difference is paired (docs/method.md); where they
-are not, its error is that of two independent scores, and it says so.
-"""
+"""Two models: who leads by how much, on which benchmarks, and what turns it round."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
-from math import inf
-from statistics import NormalDist
+from typing import NamedTuple, Self
 
-import numpy as np
+from leaderboard.board import Wanted, chosen_board
+from leaderboard.compare.differences import (
+    Comparison,
+    Contrast,
+    Difference,
+    How,
+    Kind,
+    NoDifference,
+    Pair,
+    claimed,
+    compare,
+    reading,
+)
+from leaderboard.compare.parts import PartOfTask
+from leaderboard.compare.query import Query
+from leaderboard.compare.table import Lineup, Number, Task, lineup_of_models
+from leaderboard.models.run import run_url
+from leaderboard.models.task import Style, is_share
+from leaderboard.snapshot import EVERY, OWN, Score
+from leaderboard.templatetags.figures import (
+    MINUS,
+    bounds_in,
+    exactly,
+    in_unit,
+    points,
+    precise,
+    precise_interval,
+)
+from leaderboard.web import Address
 
-from evalcore.stats import difference_interval, mcnemar
-from evalcore.stats.interval import Interval, normal_quantile
-from evalcore.stats.resolution import POWER, power_quantile
-from leaderboard.compare.lineup import Number, Task
-from leaderboard.samples import Vector
-from leaderboard.snapshot import Floats
-from leaderboard.stats import Places, Share, deciding, paired_share, total_difference
-
-_Z = normal_quantile(0.95)
-
-
-class How(StrEnum):
-    PAIRED = "paired"
-    UNPAIRED = "unpaired"
-    SAME = "same"
-    """The same score on every question: exactly 0, and nothing to make an interval of."""
+_STEPS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50)
+_MOST_TICKS = 7
+_NARROWEST = 1.0
+"""Points that an axis shows to each side at least."""
+_MARGIN = 4.0
+"""Percent of the picture that stay free at either end of an axis."""
+SMALLEST = 0.0005
+"""A lead that would be written as 0.0 points."""
 
 
-@dataclass(frozen=True)
-class Tally:
-    """How many questions, or tasks, a side does better, worse or as well on as the baseline."""
+class Bar(NamedTuple):
+    """An interval and its value, in percent of the picture's width."""
 
-    better: int = 0
-    worse: int = 0
-    equal: int = 0
-    missing: int = 0
-
-    def __add__(self, other: Tally) -> Tally:
-        return Tally(
-            self.better + other.better,
-            self.worse + other.worse,
-            self.equal + other.equal,
-            self.missing + other.missing,
-        )
-
-
-@dataclass(frozen=True)
-class Crosstab:
-    """Who was right on how many questions."""
-
-    both: int
-    only_base: int
-    only_other: int
-    neither: int
-    clustered: bool
-    """Whether questions depend on each other, which the test takes no notice of."""
-
-    @property
-    def n(self) -> int:
-        return self.both + self.only_base + self.only_other + self.neither
-
-    @property
-    def parting(self) -> int:
-        return self.only_base + self.only_other
-
-    @property
-    def p_value(self) -> float:
-        """McNemar's, exact."""
-        return mcnemar(self.only_base, self.only_other)
+    x: str
+    width: str
+    at: str
 
 
 @dataclass(frozen=True)
-class ByQuestion:
-    """What counting questions says."""
+class Axis:
+    """A scale of percent or points; places are percent of the picture."""
 
-    tally: Tally
-    crosstab: Crosstab | None
-    """Where every score is 0 or 1."""
-    deciding: Places | None
-    """Places of the fewest questions without which the other would be ahead; None for no such."""
+    start: float
+    end: float
+
+    @classmethod
+    def around_zero(cls, differences: Iterable[Difference], *, even: bool = False) -> Self:
+        """The axis of points that holds these intervals whole, with `even` as far to both sides."""
+        bounds = [(100 * one.low, 100 * one.high) for one in differences]
+        start = min((low for low, _ in bounds), default=0.0)
+        end = max((high for _, high in bounds), default=0.0)
+        start, end = min(start, -_NARROWEST), max(end, _NARROWEST)
+        if even:
+            end = 1.3 * max(-start, end)
+            start = -end
+        return cls(start, end)
+
+    def x(self, value: float) -> float:
+        """Percent from the left edge of a value in percent or points."""
+        return _MARGIN + (100 - 2 * _MARGIN) * (value - self.start) / (self.end - self.start)
+
+    def bar(self, found: Score | Difference) -> Bar:
+        """Of an interval in shares of 1."""
+        left, at, right = (self.x(100 * end) for end in (found.low, found.value, found.high))
+        return Bar(f"{left:.2f}%", f"{right - left:.2f}%", f"{at:.2f}%")
+
+    @property
+    def zero(self) -> str:
+        return f"{self.x(0):.2f}%"
+
+    @property
+    def ticks(self) -> list[tuple[str, str]]:
+        """Place and label of a few round values, without zero."""
+        span = self.end - self.start
+        step = next((one for one in _STEPS if span / one <= _MOST_TICKS), _STEPS[-1])
+        places = range(int(self.start / step) - 1, int(self.end / step) + 2)
+        values = [step * place for place in places if place]
+        return [
+            (f"{self.x(value):.2f}%", f"{value:+g}".replace("-", MINUS))
+            for value in values
+            if self.start <= value <= self.end
+        ]
+
+
+@dataclass(frozen=True)
+class InWords:
+    """A difference of two numbers as pages write it."""
+
+    contrast: Contrast
+    metric: str = "acc"
+    kind: Kind = "task"
+
+    @property
+    def known(self) -> Difference | None:
+        """None where there is no difference, or it is exactly 0 and has no interval."""
+        found = self.contrast
+        return found if isinstance(found, Difference) and found.how is not How.SAME else None
+
+    @property
+    def value(self) -> str:
+        if self.known:
+            return signed(self.known.value, self.metric)
+        return "0" if isinstance(self.contrast, Difference) else ""
+
+    @property
+    def bounds(self) -> str:
+        """“2.4 to 4.6”: signs are signs here, so that a dash would be misread."""
+        if self.known is None:
+            return ""
+        return " to ".join(in_unit(end, self.metric) for end in (self.known.low, self.known.high))
+
+    @property
+    def claim(self) -> str:
+        """`a` where the first side leads beyond chance, `b` where the second does, else empty."""
+        if self.known is None or not claimed(self.known, self.kind):
+            return ""
+        return "a" if self.known.ahead else "b"
+
+    @property
+    def verdict(self) -> str:
+        if isinstance(self.contrast, NoDifference):
+            return self.contrast.why
+        if self.contrast.how is How.SAME:
+            return "the same score on every question"
+        return "beyond chance" if self.claim else "not told apart"
+
+    @property
+    def why(self) -> str:
+        """Why there is none, or why it is not paired."""
+        return self.contrast.why
+
+    @property
+    def exactly(self) -> str:
+        """In full precision, for those who hover."""
+        found = self.contrast
+        if isinstance(found, NoDifference):
+            return ""
+        return f"{precise_interval(found.value, found.low, found.high)}, q = {found.q:.3g}"
+
+    def bar(self, axis: Axis) -> Bar | None:
+        return axis.bar(self.known) if self.known else None
+
+
+def signed(value: float, metric: str = "acc") -> str:
+    """A difference with its sign, in points or in the metric's own unit; 0.0 has none."""
+    if not is_share(metric):
+        return f"{value:+,.3f}".replace("-", MINUS)
+    return points(value) if abs(value) >= SMALLEST else "0.0"
+
+
+@dataclass(frozen=True)
+class Headline:
+    """The difference that a pair's page is about."""
+
+    sentence: str
+    """With short names, as the page's title has it."""
+    shared: str
+    """With the models' whole names, for places that show it alone."""
+    words: InWords
+    about: str
+    """Which questions it rests on."""
+    axis: Axis | None
+    """None where it is not drawn."""
+    bar: Bar | None
+
+
+def headline(comparison: Comparison) -> Headline:
+    """Who leads by how much."""
+    (pair,) = comparison.pairs
+    lineup = comparison.lineup
+    sentence, shared = (
+        _sentence(lineup, pair, [getattr(side, name) for side in lineup.sides])
+        for name in ("short", "name")
+    )
+    only = lineup.tasks[0] if len(lineup.tasks) == 1 else None
+    words = InWords(pair.result, lineup.metric)
+    drawn = words.known if not only or only.drawn_to_scale else None
+    axis = Axis.around_zero([drawn], even=True) if drawn else None
+    counted = [
+        found.questions.n
+        for task, found in zip(lineup.tasks, pair.by_task, strict=True)
+        if isinstance(found, Difference) and found.questions and (task.weight or only)
+    ]
+    about = f"same {sum(counted):,} questions" if counted else ""
+    return Headline(sentence, shared, words, about, axis, words.bar(axis) if axis else None)
+
+
+def _sentence(lineup: Lineup, pair: Pair, names: Sequence[str]) -> str:
+    result, (first, second) = pair.result, names
+    if isinstance(result, NoDifference):
+        if len(lineup.tasks) == 1 or not pair.differences:
+            return f"{first} and {second} have no numbers that compare"
+        better, worse, known = pair.tasks.better, pair.tasks.worse, pair.tasks.known
+        if better == worse:
+            return f"{first} and {second} each lead on {better} of {known} benchmarks"
+        if better < worse:
+            first, second, better, worse = second, first, worse, better
+        trails = f" and trails on {worse}" if worse else ""
+        return f"{first} leads {second} on {better} of {known} benchmarks{trails}"
+    if result.how is How.SAME:
+        return f"{first} and {second} have the same score on every question"
+    if not claimed(result):
+        return f"{first} and {second} cannot be told apart"
+    if not result.ahead:
+        first, second = second, first
+    only = lineup.tasks[0] if len(lineup.tasks) == 1 else None
+    lead = _lead(result.value, lineup.metric)
+    return f"{first} leads {second} by {lead}" + (f" on {only.title}" if only else "")
+
+
+def _lead(value: float, metric: str) -> str:
+    """How far two sides lie apart."""
+    if not is_share(metric):
+        return f"{abs(value):,.3f} in {metric}"
+    return "less than 0.1 points" if abs(value) < SMALLEST else f"{100 * abs(value):.1f} points"
+
+
+# By benchmark, and by part
+
+
+class Cell(NamedTuple):
+    """One side's score as a table has it."""
+
+    value: str
+    range: str = ""
+    url: str = ""
+    exactly: str = ""
+    why: str = ""
+    """Why there is none."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Difference:
-    """A side's score less the baseline's, as a share of 1 or in the metric's own unit."""
+class Row:
+    """One benchmark, or one part of it."""
 
-    value: float
-    low: float
-    high: float
-    p_value: float
-    q: float
-    how: How
-    why: str = ""
-    """Why it is not paired."""
-    higher_is_better: bool = True
-    questions: ByQuestion | None = None
-    shares: tuple[Share, ...] = ()
-    """Its independent sources, from chance where the suite's average is; empty where unknown."""
-    p_holm: float = 1.0
-    """Corrected for all differences by task on the page."""
-    p_bh: float = 1.0
-    """Corrected for the tasks of this pair, so that 5 % of what is claimed is wrong."""
-
-    @property
-    def clear(self) -> bool:
-        """Whether the interval misses zero."""
-        return self.how is not How.SAME and (self.low > 0 or self.high < 0)
-
-    @property
-    def resolved(self) -> bool:
-        """Whether such a difference is found in four of five such measurements, or more often."""
-        return self.q >= 1
-
-    @property
-    def detectable(self) -> float:
-        """The difference that such a measurement finds in four of five cases."""
-        return (self.high - self.low) / 2 * (1 + power_quantile(POWER) / _Z)
-
-    @property
-    def ahead(self) -> bool:
-        """Whether the side, and not the baseline, is the better one as measured."""
-        return self.value > 0 if self.higher_is_better else self.value < 0
+    title: str
+    n: int | None
+    url: str
+    """Of its questions."""
+    cells: tuple[Cell, Cell]
+    words: InWords
+    reading: str
+    bar: Bar | None
+    style: str = ""
+    note: str = ""
+    current: bool = False
+    deciding: int = 0
+    """Of a lead, on how many questions it hangs; 0 where that is not known."""
+    deciding_url: str = ""
 
 
 @dataclass(frozen=True)
-class Apart:
-    """No difference, and why."""
+class Forest:
+    rows: list[Row]
+    axis: Axis
+    count: int
+    """Differences, for all of which together a claim holds."""
 
-    why: str
 
-
-def difference(
-    task: Task, base: int, side: int, vectors: Mapping[int, Vector]
-) -> Difference | Apart:
-    """The number of `side` less that of `base`; `vectors` are those of the results behind them."""
-    first, second = task.numbers[base], task.numbers[side]
-    if first is None or second is None or task.why[side] or task.why[base]:
-        return Apart(task.why[side] or task.why[base] or "not measured")
-    pairs = _pairs(first, second, vectors)
-    if not pairs:
-        return _unpaired(task, first, second, "it is no mean of scores by question")
-    layout, by_part = pairs[0][0].layout, pairs[0][0].by_part
-    by_draw = np.array([other.scores - own.scores for own, other in pairs])
-    mean = by_draw.mean(axis=0)
-    parts = layout.task if by_part else None
-    counted = ByQuestion(_tally(mean, task), _crosstab(pairs), deciding(mean, parts))
-    if not by_draw.any():
-        nothing = Share(0.0, 0.0, inf)
-        return Difference(
-            value=0.0,
-            low=0.0,
-            high=0.0,
-            p_value=1.0,
-            q=0.0,
-            how=How.SAME,
-            higher_is_better=task.higher_is_better,
-            questions=counted,
-            shares=(nothing,),
+def forest(comparison: Comparison, address: Address, current: Task | None) -> Forest:
+    """A row for each benchmark, what the first side leads by most on top."""
+    (pair,) = comparison.pairs
+    lineup = comparison.lineup
+    results = sorted(zip(lineup.tasks, pair.by_task, strict=True), key=_lead_first)
+    axis = Axis.around_zero(
+        found for task, found in results if isinstance(found, Difference) and task.drawn_to_scale
+    )
+    rows = []
+    for task, contrast in results:
+        words = InWords(contrast, task.metric)
+        here = address.at(task=task.key, part="", show="", page="", doc="")
+        hangs_on = _deciding(contrast) if words.claim else 0
+        first, second = (
+            cell_of(number, task.metric, why)
+            for number, why in zip(task.numbers, task.why, strict=True)
         )
-    try:
-        found = paired_share(mean, clusters=layout.cluster, strata=layout.strata, by_part=by_part)
-        normalised = _from_chance(task, found, mean, pairs[0][0])
-    except ValueError:  # one cluster, or parts of one question each
-        return _unpaired(task, first, second, "its questions show no spread", counted)
-    draws = [_of_draws(by_draw)] if len(pairs) > 1 else []
-    total = total_difference([found, *draws])
-    if total.stderr == 0:
-        return _unpaired(task, first, second, "every question differs alike", counted)
-    return Difference(
-        value=total.difference,
-        low=total.low,
-        high=total.high,
-        p_value=total.p_value,
-        q=total.q,
-        how=How.PAIRED,
-        higher_is_better=task.higher_is_better,
-        questions=counted,
-        shares=(normalised, *(scaled(draw, 1 / (1 - task.chance)) for draw in draws)),
+        rows.append(
+            Row(
+                title=task.title,
+                style=task.style,
+                n=task.n,
+                note="" if task.weight or not lineup.averaged else "not in the average",
+                url=here.url("questions"),
+                current=task is current,
+                cells=(first, second),
+                words=words,
+                reading=_reading(lineup, words),
+                bar=words.bar(axis) if task.drawn_to_scale else None,
+                deciding=hangs_on,
+                deciding_url=here.url("questions", show="decide") if hangs_on else "",
+            )
+        )
+    return Forest(rows, axis, comparison.count)
+
+
+def forest_of_parts(
+    parts: Sequence[PartOfTask], task: Task, lineup: Lineup, address: Address
+) -> Forest | None:
+    """A row for each part of a task; None for a task without parts."""
+    if not parts:
+        return None
+    known = [part.contrast for part in parts if isinstance(part.contrast, Difference)]
+    axis = Axis.around_zero(known)
+    rows = []
+    for part in parts:
+        words = InWords(part.contrast, task.metric, "part")
+        first, second = (
+            Cell(in_unit(score, task.metric), exactly=precise(score)) for score in part.scores
+        )
+        rows.append(
+            Row(
+                title=part.name,
+                n=part.n,
+                url=address.url("questions", part=part.name, page="", doc=""),
+                current=part.name == address["part"],
+                cells=(first, second),
+                words=words,
+                reading=_reading(lineup, words),
+                bar=words.bar(axis) if task.drawn_to_scale else None,
+            )
+        )
+    return Forest(rows, axis, len(known))
+
+
+def _lead_first(result: tuple[Task, Contrast]) -> tuple[int, float]:
+    """Those on one scale by the first side's lead, then the others, then those without any."""
+    task, contrast = result
+    if isinstance(contrast, NoDifference):
+        return 2, 0.0
+    return (0, -contrast.value) if task.drawn_to_scale else (1, 0.0)
+
+
+def cell_of(number: Number | None, metric: str, why: str) -> Cell:
+    if number is None:
+        return Cell("", why=why or "not measured")
+    return Cell(
+        value=in_unit(number.score.value, metric),
+        range=bounds_in(number.score, metric),
+        url=run_url(number.run),
+        exactly=exactly(number.score),
     )
 
 
-def scaled(share: Share, factor: float) -> Share:
-    return Share(share.difference * factor, share.variance * factor**2, share.freedom)
+def _deciding(contrast: Contrast) -> int:
+    questions = contrast.questions if isinstance(contrast, Difference) else None
+    places = questions.deciding if questions else None
+    return 0 if places is None else len(places)
 
 
-def _pairs(
-    first: Number, second: Number, vectors: Mapping[int, Vector]
-) -> list[tuple[Vector, Vector]]:
-    """By draw of examples both sides' vectors; none where one misses or asks something else."""
-    if len(first.results) != len(second.results):
-        return []
-    if not all(pk in vectors for pk in (*first.results, *second.results)):
-        return []
-    pairs = [
-        (vectors[own], vectors[other])
-        for own, other in zip(first.results, second.results, strict=True)
-    ]
-    same = all(
-        own.layout.docs_digest == other.layout.docs_digest and own.by_part == other.by_part
-        for own, other in pairs
-    )
-    return pairs if same else []
+def _reading(lineup: Lineup, words: InWords) -> str:
+    first, second = (f"{side.letter} {side.name}" for side in lineup.sides)
+    return reading(words.contrast, words.metric, first, second, words.kind)
 
 
-def _from_chance(task: Task, found: Share, mean: Floats, one: Vector) -> Share:
-    """The share as the average takes it; by part where guessing gives something else on each."""
-    if not task.part_chances:
-        return scaled(found, 1 / (1 - task.chance))
-    layout = one.layout
-    if not task.part_chances.keys() >= set(layout.tasks):
-        raise ValueError(f"part_chances: {task.title} has parts without any")
-    chances = np.array([task.part_chances[name] for name in layout.tasks])[layout.task]
-    return paired_share(
-        mean / (1 - chances), clusters=layout.cluster, strata=layout.strata, by_part=True
-    )
+# The other ways of asking
 
 
-def _of_draws(by_draw: Floats) -> Share:
-    """What the choice of examples adds; both sides saw the same ones in each draw."""
-    means = by_draw.mean(axis=1)
-    return Share(0.0, float(means.var(ddof=1)) / len(means), len(means) - 1)
+@dataclass(frozen=True)
+class Styles:
+    """What the averages in the suite's other styles say of the two."""
+
+    turned: str
+    """Style in which one leads beyond chance who does not in the shown one; empty for none."""
+    label: str
+    leads: str
+    """Letter of the side that leads there."""
+    lead: str
+    words: InWords | None
+    url: str
+    told_apart: bool
+    """Whether the two are told apart in the shown style, too: then the style turns them round."""
+    leads_by_style: list[tuple[str, str, str]]
+    """Of every other style its name, its label and the first side's lead."""
 
 
-def _unpaired(
-    task: Task, first: Number, second: Number, why: str, counted: ByQuestion | None = None
-) -> Difference | Apart:
-    """As two independent scores; p and q by the side of the interval that faces zero.
+def other_styles(query: Query, comparison: Comparison) -> Styles | None:
+    """None where there is no other style with averages of both.
 
-    A score of which no interval is known has none to another either.
+    The averages alone say in which styles the order may be another one; only there the two are
+    compared question by question, or in all where they are not told apart in the shown one.
     """
-    if any(number.score.low == number.score.high for number in (first, second)):
-        return Apart(f"{why}, and of one score no interval is known")
-    found = difference_interval(second.score.interval, first.score.interval)
-    shares: tuple[Share, ...] = ()
-    if first.normalised and second.normalised:
-        average = difference_interval(second.normalised, first.normalised)
-        error = (average.high - average.low) / (2 * _Z)
-        shares = (Share(average.value, error**2, inf),)
-    errors = _errors_from_zero(found)
-    return Difference(
-        value=found.value,
-        low=found.low,
-        high=found.high,
-        p_value=2 * NormalDist().cdf(-errors),
-        q=(errors / (_Z + power_quantile(POWER))) ** 2,
-        how=How.UNPAIRED,
-        why=why,
-        higher_is_better=task.higher_is_better,
-        questions=counted,
-        shares=shares,
+    board, (pair,) = query.board, comparison.pairs
+    if board is None or query.suite is None or not isinstance(pair.average, Difference):
+        return None
+    variants = [board.models[row].variant for row in query.rows]
+    leads: list[tuple[str, str, str]] = []
+    turned: list[tuple[float, str, Difference]] = []
+    for style in dict.fromkeys((OWN, *board.styles)):
+        if style in (board.style, EVERY):
+            continue
+        other = chosen_board(query.suite, Wanted(style=style, at=query.address["at"]))
+        if other is None or not all(variant in other.row_of for variant in variants):
+            continue
+        rows = [other.row_of[variant] for variant in variants]
+        averages = [other.average_of(row) for row in rows]
+        if averages[0] is None or averages[1] is None:
+            continue
+        lead = averages[0].value - averages[1].value
+        leads.append((style, _label(style), signed(lead)))
+        if lead * pair.average.value < 0 or not claimed(pair.average):
+            found = compare(lineup_of_models(other, rows)).pairs[0].average
+            if isinstance(found, Difference) and claimed(found):
+                turned.append((abs(found.value), style, found))
+    if not leads:
+        return None
+    if not turned:
+        return Styles("", "", "", "", None, "", False, leads)
+    _, style, found = max(turned, key=lambda one: one[0])
+    return Styles(
+        turned=style,
+        label=_label(style),
+        leads="A" if found.ahead else "B",
+        lead=f"{100 * abs(found.value):.1f}",
+        words=InWords(found),
+        url=query.address.url(style=style, task="", part="", page="", doc="", show=""),
+        told_apart=claimed(pair.average),
+        leads_by_style=leads,
     )
 
 
-def _errors_from_zero(found: Interval) -> float:
-    """How many standard errors the value lies from zero, by the interval's side towards it."""
-    side = found.value - found.low if found.value > 0 else found.high - found.value
-    if side == 0:
-        return inf if found.value else 0.0
-    return abs(found.value) * _Z / side
-
-
-def _tally(mean: Floats, task: Task) -> Tally:
-    above, below = int((mean > 0).sum()), int((mean < 0).sum())
-    better, worse = (above, below) if task.higher_is_better else (below, above)
-    return Tally(better=better, worse=worse, equal=len(mean) - above - below)
-
-
-def _crosstab(pairs: Sequence[tuple[Vector, Vector]]) -> Crosstab | None:
-    if len(pairs) > 1:
-        return None
-    ((own, other),) = pairs
-    if not all(np.isin(side.scores, (0.0, 1.0)).all() for side in (own, other)):
-        return None
-    first, second = own.scores == 1, other.scores == 1
-    return Crosstab(
-        both=int((first & second).sum()),
-        only_base=int((first & ~second).sum()),
-        only_other=int((~first & second).sum()),
-        neither=int((~first & ~second).sum()),
-        clustered=own.layout.cluster is not None,
-    )
+def _label(style: str) -> str:
+    return str(Style(style).label) if style in Style.values else "each task’s own style"

@@ -1,143 +1,142 @@
-"""Choosing whom to compare: a search that works without script, and suggestions."""
+"""Choosing whom to compare: a search by name that works without script, and suggestions."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import NamedTuple
 from uuid import UUID
 
 import numpy as np
 
 from leaderboard.board import facets_of, search
-from leaderboard.compare.chosen import Problem
-from leaderboard.compare.lineup import MOST
+from leaderboard.compare.query import Problem, Query
+from leaderboard.compare.table import MOST_MODELS
 from leaderboard.models import Run
 from leaderboard.models.variant import way_of
 from leaderboard.queue import listed, of_model
 from leaderboard.snapshot import Board
-from leaderboard.web import Address
 
-LISTED = 12
+MOST_FOUND = 12
+SUGGESTED = 5
+"""Models of each kind that are suggested."""
 BESIDE = 3
 """Neighbours in rank that are suggested above and below a model."""
 
 
-@dataclass(frozen=True)
-class Candidate:
-    """Somebody to compare with, and the address that does it."""
+class Candidate(NamedTuple):
+    """A model or run to compare with, and the address that does it."""
 
     repo_id: str
     about: str
     url: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Picker:
     """What the form offers; `exact` is an address to go to at once."""
 
-    heading: str
-    candidates: list[Candidate]
-    more: int
-    """How many were found besides."""
-    problem: Problem | None
     full: bool
+    groups: list[tuple[str, list[Candidate]]] = field(default_factory=list)
+    """Candidates under a heading each."""
+    more: int = 0
+    """How many were found besides."""
+    problem: Problem | None = None
     exact: str = ""
 
 
-def of_models(board: Board, rows: Sequence[int], address: Address) -> Picker:
-    """Models of a board: those that a search finds, else neighbours in rank, else the newest."""
-    text, full = address["q"], len(rows) >= MOST
+def picker_of(query: Query) -> Picker | None:
+    """None where there is no board yet."""
+    if query.field == "run":
+        return _of_runs(query)
+    return _of_models(query, query.board) if query.board else None
+
+
+def _of_models(query: Query, board: Board) -> Picker:
+    """Models of a board: those that a search finds, else the nearest, the highest, the newest."""
+    text, rows, full = query.address["q"], query.rows, len(query.rows) >= MOST_MODELS
+
+    def candidates(of: Sequence[int]) -> list[Candidate]:
+        return [_candidate(query, board, row) for row in of]
+
+    if full:
+        return Picker(full=True)
     if not text:
-        if rows and not full:
-            return _picker("Ranked beside them", board, _beside(board, rows), rows, address)
-        return _picker("Ranked last", board, _newest(board), rows, address)
+        ranked = np.flatnonzero(board.ranks.rank > 0)
+        newest = ranked[np.argsort(-facets_of(board).added[ranked], kind="stable")]
+        suggested = (
+            ("Ranked beside it" if len(rows) == 1 else "Ranked beside them", _beside(board, rows)),
+            ("Highest on the board", _few(ranked.tolist(), rows)),
+            ("Newest on the board", _few(newest.tolist(), rows)),
+        )
+        groups = [(heading, candidates(of)) for heading, of in suggested if of]
+        return Picker(full=False, groups=groups)
     named = [row for row in facets_of(board).rows_of(text) if row not in rows]
-    if len(named) == 1 and not full:
-        return Picker("", [], 0, None, full, exact=_added(board, rows, named[0], address))
+    if len(named) == 1:
+        return Picker(full=False, exact=_with(query, str(board.models[named[0]].variant)))
     try:
         mask, _ = search.parse(text).found(facets_of(board))
     except search.SearchError as error:
-        return Picker("Nothing found", [], 0, Problem(f"Search: {error}"), full)
-    found = [row for row in np.flatnonzero(mask).tolist() if row not in rows]
-    problem = None if found else Problem(f"Search: no other model on this board has “{text}”.")
-    return _picker("Found", board, found, rows, address, problem)
+        return Picker(full=False, problem=Problem(f"Search: {error}"))
+    matches = [row for row in np.flatnonzero(mask).tolist() if row not in rows]
+    if not matches:
+        problem = Problem(f"Search: no other model on this board has “{text}”.")
+        return Picker(full=False, problem=problem)
+    shown = candidates(matches[:MOST_FOUND])
+    more = max(0, len(matches) - MOST_FOUND)
+    return Picker(full=False, groups=[("Found", shown)], more=more)
+
+
+def _few(order: Sequence[int], rows: Sequence[int]) -> list[int]:
+    return [row for row in order[: SUGGESTED + MOST_MODELS] if row not in rows][:SUGGESTED]
 
 
 def _beside(board: Board, rows: Sequence[int]) -> list[int]:
-    """The nearest in the board's order, those above first."""
+    """The nearest to the first in the board's order, those above it first."""
+    if not rows:
+        return []
     first = rows[0]
     near = range(max(0, first - BESIDE), min(len(board.models), first + 2 * BESIDE + 1))
     return [row for row in near if row not in rows][: 2 * BESIDE]
 
 
-def _newest(board: Board) -> list[int]:
-    """The ranked models that came to the board last."""
-    ranked = np.flatnonzero(board.ranks.rank > 0)
-    order = np.argsort(-facets_of(board).added[ranked], kind="stable")
-    return [int(row) for row in ranked[order][:LISTED]]
-
-
-def _picker(
-    heading: str,
-    board: Board,
-    found: Sequence[int],
-    rows: Sequence[int],
-    address: Address,
-    problem: Problem | None = None,
-) -> Picker:
-    full = len(rows) >= MOST
-    candidates = [
-        Candidate(
-            board.models[row].repo_id,
-            _about(board, row),
-            "" if full else _added(board, rows, row, address),
-        )
-        for row in found[:LISTED]
-    ]
-    return Picker(heading, candidates, max(0, len(found) - LISTED), problem, full)
-
-
-def _about(board: Board, row: int) -> str:
-    """Rank and what tells it from others of its name."""
+def _candidate(query: Query, board: Board, row: int) -> Candidate:
+    """With its rank, and what tells it from others of its name."""
     model, rank = board.models[row], int(board.ranks.rank[row])
-    place = f"rank {rank:,}, " if rank else ""
-    told = filter(None, (model.quantisation or model.dtype, way_of(model), model.commit[:7]))
-    return place + ", ".join(told)
+    about = [f"rank {rank:,}"] if rank else []
+    about += filter(None, (model.quantisation or model.dtype, way_of(model), model.commit[:7]))
+    return Candidate(model.repo_id, ", ".join(about), _with(query, str(model.variant)))
 
 
-def _added(board: Board, rows: Sequence[int], row: int, address: Address) -> str:
-    keys = [str(board.models[place].variant) for place in (*rows, row)]
-    return address.url(m=",".join(keys), q="", page="", doc="")
+def _with(query: Query, key: str) -> str:
+    """The page with one more."""
+    return query.url(dict.fromkeys((*query.keys, key)))
 
 
-def of_runs(runs: Sequence[Run], address: Address) -> Picker:
+def _of_runs(query: Query) -> Picker:
     """Other finished runs that were asked the same, those of the model searched for first."""
-    text, full = address["q"], len(runs) >= MOST
-    if (key := _uuid(text)) and not full:
-        exact = _with_run(runs, key, address)
-        return Picker("", [], 0, None, full, exact=exact)
+    text, runs, full = query.address["q"], query.runs, len(query.runs) >= MOST_MODELS
+    if full:
+        return Picker(full=True)
+    if key := _uuid(text):
+        return Picker(full=False, exact=_with(query, str(key)))
     if not runs:
-        return Picker("", [], 0, None, full)
+        return Picker(full=False)
     same = Run.objects.filter(run_key=runs[0].run_key, state=Run.State.DONE)
     others = of_model(same, text).exclude(pk__in=[run.pk for run in runs]).order_by("-finished")
-    found = list(listed(others)[: LISTED + 1])
+    found = list(listed(others)[:MOST_FOUND])
+    if not found:
+        problem = f"Search: no finished run asked the same has “{text}” in its model’s ID."
+        return Picker(full=False, problem=Problem(problem) if text else None)
     candidates = [
         Candidate(
             run.variant.hub_model.repo_id,
             f"{run.variant.told}, {run.variant.commit[:7]}",
-            "" if full else _with_run(runs, run.pk, address),
+            _with(query, str(run.pk)),
         )
-        for run in found[:LISTED]
+        for run in found
     ]
-    problem = None
-    if text and not found:
-        problem = Problem(f"Search: no finished run asked the same has “{text}” in its model’s ID.")
-    return Picker("Runs that were asked the same", candidates, 0, problem, full)
-
-
-def _with_run(runs: Sequence[Run], key: UUID, address: Address) -> str:
-    keys = [str(run.pk) for run in runs]
-    return address.url(run=",".join(dict.fromkeys([*keys, str(key)])), q="", page="", doc="")
+    return Picker(full=False, groups=[("Runs that were asked the same", candidates)])
 
 
 def _uuid(text: str) -> UUID | None:

@@ -1,128 +1,125 @@
-"""A comparison as a picture: who is ahead and by how much, and the forest of its tasks."""
+"""A comparison as a picture for places that show a link as one: who leads, and every average."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
-
 from django.http import Http404, HttpRequest, HttpResponseBase
+from django.utils.timezone import now
 from django.views.decorators.http import require_safe
 
-from leaderboard.compare import words
-from leaderboard.compare.differences import Compared, Found
-from leaderboard.compare.differences import compare as differences
-from leaderboard.compare.page import FIELDS, JOINED, fields, read
-from leaderboard.compare.pair import Difference
-from leaderboard.compare.table import Axis
-from leaderboard.models import Suite
+from leaderboard.compare.differences import Comparison, compare
+from leaderboard.compare.pair import headline
+from leaderboard.compare.query import JOINED, WHO, Query, fields, read
+from leaderboard.compare.six import six
 from leaderboard.models import edition as editions
-from leaderboard.templatetags.figures import margin
+from leaderboard.templatetags.figures import bounds_in, day_of, in_unit
 from leaderboard.web import Address, canvas
 
-ROWS = 10
-"""Lines of the forest, the average among them."""
-FIRST_ROW, ROW_HEIGHT = 216, 36
-NAME, VALUE, PLOT = 330, 470, 600
-"""Pixels: room for a name, the right edge of a difference, the left edge of the plot."""
+COLOURS = ("#0c6a70", "#a6316a", "#475463", "#77801b", "#6a4a9c", "#a04a12")
+"""Of the sides by letter, as the stylesheet has them in the light."""
+SPAN = "#c4c5c4"
+"""Of an interval."""
+COLUMN, GAP = 504, 64
+"""Pixels: the width of a side of two, and the room between them."""
+FIRST_ROW, ROW = 236, 54
+NAME, VALUE, PLOT = 112, 700, 760
+"""Pixels: where names begin, averages end and intervals begin."""
 
 
-class Line(NamedTuple):
-    """A difference of the forest."""
-
-    name: str
-    found: Difference
-    metric: str
-    average: bool
-
-
-def draw(compared: Compared, suite: Suite | None) -> bytes:
-    """A PNG of the verdict and of the largest differences."""
-    lines = forest(compared)
-    shown, every = len(lines[:ROWS]), len(lines)
-    of = f"{shown} largest of {every} differences" if shown < every else "Differences"
-    base = compared.lineup.sides[compared.base].name
-    told = f"{of} to {base}, in points, with 95% intervals"
-    if suite:
-        told = f"{suite.title} {suite.version} · {told}"
-    sheet = canvas.Canvas.headed(
-        words.headline(compared), told, notice=suite.notice if suite else ""
+def draw(query: Query, comparison: Comparison) -> bytes:
+    """A PNG of the verdict over the scores of all sides."""
+    sheet = canvas.Canvas()
+    middle = canvas.LEFT + 10
+    sheet.pen.line([(middle, 0), (middle, 44)], canvas.BRASS, 2)
+    sheet.bob(middle, 43, 2.2)
+    sheet.text(canvas.LEFT + 36, 76, "Plumbline", 26, weight=650)
+    if len(comparison.lineup.sides) == 2:
+        title = headline(comparison)
+        sentence = title.sentence
+        about = ": ".join(filter(None, (title.words.bounds, title.words.verdict)))
+        _draw_pair(sheet, comparison)
+    else:
+        page = six(comparison, query)
+        sentence, about = page.sentence, "averages with their 95% intervals"
+        _draw_six(sheet, comparison, page.order)
+    sheet.text(
+        canvas.RIGHT,
+        76,
+        canvas.cut(about, 24, 450, 640),
+        24,
+        weight=450,
+        ink=canvas.INK_3,
+        right=True,
     )
-    if lines:
-        _draw_forest(sheet, lines[:ROWS], compared)
+    size, lines = canvas.title_lines(sentence, canvas.RIGHT - canvas.LEFT)
+    for place, line in enumerate(reversed(lines)):
+        sheet.text(canvas.LEFT, 200 - place * (size + 6), line, size, weight=620)
+    notice = query.suite.notice if query.suite else ""
+    sheet.text(
+        canvas.LEFT,
+        580,
+        canvas.cut(notice or "Every number can be counted again", 22, 450, 860),
+        22,
+        weight=450,
+        ink=canvas.FAIL if notice else canvas.INK_3,
+    )
+    shown = query.board.built if query.board else now()
+    sheet.text(canvas.RIGHT, 580, day_of(shown), 22, weight=450, ink=canvas.INK_3, right=True)
     return sheet.png()
 
 
-def forest(compared: Compared) -> list[Line]:
-    """The averages first, then the tasks, those with the largest differences in points first."""
-    sides = compared.lineup.sides
-    several = len(compared.against) > 1
-    averages: list[Line] = []
-    tasks: list[Line] = []
-    for pair in compared.against:
-        other = sides[pair.side].name
-        averages += _line(other if several else "Average", pair.average, "acc", average=True)
-        for task, found in zip(compared.lineup.tasks, pair.by_task, strict=True):
-            if task.drawn_to_scale:
-                name = f"{task.title}, {other}" if several else task.title
-                tasks += _line(name, found, task.metric, average=False)
-    tasks.sort(key=lambda line: -abs(line.found.value))
-    return [*averages, *tasks]
+def _draw_pair(sheet: canvas.Canvas, comparison: Comparison) -> None:
+    """Two columns: a rule in the side's colour, its name, its score over the interval."""
+    metric = comparison.lineup.metric
+    for place, side in enumerate(comparison.lineup.sides):
+        left = canvas.LEFT + place * (COLUMN + GAP)
+        sheet.pen.rectangle([left, 238, left + COLUMN, 241], COLOURS[place])
+        sheet.text(left, 290, canvas.cut(side.model, 28, 600, COLUMN), 28, weight=600)
+        if side.score:
+            value = in_unit(side.score.value, metric)
+            sheet.text(left, 420, value, 128, weight=640, ink=COLOURS[place])
+            sheet.text(left, 470, bounds_in(side.score, metric), 26, ink=canvas.INK_3)
+        else:
+            sheet.text(left, 420, "no average", 44, weight=500, ink=canvas.INK_3)
 
 
-def _line(name: str, found: Found, metric: str, *, average: bool) -> list[Line]:
-    return [Line(name, found, metric, average)] if isinstance(found, Difference) else []
+def _draw_six(sheet: canvas.Canvas, comparison: Comparison, order: list[int]) -> None:
+    """A row for each side, the best first, all intervals on one scale."""
+    lineup = comparison.lineup
+    known = [side.score for side in lineup.sides if side.score]
+    low = min((score.low for score in known), default=0.0)
+    high = max((score.high for score in known), default=1.0)
 
+    def x(value: float) -> float:
+        return PLOT + (canvas.RIGHT - 20 - PLOT) * (value - low) / ((high - low) or 1.0)
 
-def _draw_forest(sheet: canvas.Canvas, lines: Sequence[Line], compared: Compared) -> None:
-    axis = Axis.around([line.found for line in lines])
-    zero, bottom = _x(0.0, axis), FIRST_ROW + ROW_HEIGHT * len(lines)
-    for number, line in enumerate(lines):
-        top = FIRST_ROW + ROW_HEIGHT * number
-        base, middle, found = top + 25, top + ROW_HEIGHT // 2, line.found
-        sheet.rule(top)
-        weight = 650 if line.average else 560
-        sheet.text(canvas.LEFT, base, canvas.cut(line.name, 20, weight, NAME), 20, weight=weight)
-        sheet.text(VALUE, base, words.signed(found.value, line.metric), 20, weight=600, right=True)
-        sheet.text(VALUE + 8, base, margin(found), 16, ink=canvas.INK_3)
-        if found.low < found.high:
-            low, high = _x(found.low, axis), _x(found.high, axis)
-            sheet.pen.rectangle([low, middle - 1, high, middle + 1], canvas.INK_3)
-        _mark(sheet, _x(found.value, axis), middle, found)
-    sheet.pen.line([(zero, FIRST_ROW), (zero, bottom)], canvas.BRASS, 2)
-    sheet.bob(zero, bottom, 1.4)
-    if len(compared.against) == 1:
-        sides = compared.lineup.sides
-        ends = sides[compared.base].name, sides[compared.against[0].side].name
-        room = (canvas.RIGHT - PLOT) / 2 - 30
-        sheet.text(zero - 16, bottom + 22, canvas.cut(f"{ends[0]} ahead", 16, 400, room), 16,
-                   ink=canvas.INK_2, right=True)  # fmt: skip
+    for number, place in enumerate(order):
+        side, middle = lineup.sides[place], FIRST_ROW + ROW * number + ROW // 2
+        sheet.rule(FIRST_ROW + ROW * (number + 1))
+        disc = [canvas.LEFT, middle - 15, canvas.LEFT + 30, middle + 15]
+        sheet.pen.ellipse(disc, COLOURS[place])
+        half = canvas.length(side.letter, 18, 650) / 2
         sheet.text(
-            zero + 16,
-            bottom + 22,
-            canvas.cut(f"{ends[1]} ahead", 16, 400, room),
-            16,
-            ink=canvas.INK_2,
+            canvas.LEFT + 15 - half, middle + 7, side.letter, 18, weight=650, ink=canvas.PAPER
         )
-
-
-def _mark(sheet: canvas.Canvas, x: float, y: int, found: Difference) -> None:
-    """Filled where the interval misses zero, hollow where it holds it."""
-    box = [x - 7, y - 7, x + 7, y + 7]
-    sheet.pen.ellipse(box, canvas.INK if found.clear else canvas.PAPER, outline=canvas.INK, width=2)
-
-
-def _x(value: float, axis: Axis) -> float:
-    return PLOT + (canvas.RIGHT - PLOT) * axis.x(value) / 100
+        sheet.text(NAME, middle + 9, canvas.cut(side.name, 25, 580, 490), 25, weight=580)
+        if side.score is None:
+            sheet.text(VALUE, middle + 9, "no average", 22, ink=canvas.INK_3, right=True)
+            continue
+        value = in_unit(side.score.value, lineup.metric)
+        sheet.text(VALUE, middle + 9, value, 28, weight=650, right=True)
+        ends = [x(side.score.low), middle - 5, x(side.score.high), middle + 5]
+        sheet.pen.rounded_rectangle(ends, 4, SPAN)
+        at = x(side.score.value)
+        sheet.pen.ellipse([at - 8, middle - 8, at + 8, middle + 8], COLOURS[place])
 
 
 @require_safe
 def picture(request: HttpRequest) -> HttpResponseBase:
     """The picture of a comparison; the query is that of its page."""
     address = Address(request, fields(), JOINED)
-    asked = read(address)
-    if asked.lineup is None:
+    query = read(address)
+    lineup = query.lineup
+    if lineup is None:
         raise Http404("a comparison takes two models or more")
-    lineup, made_of = asked.lineup, [[address[name] for name in FIELDS], editions.now()]
-    return canvas.answer(
-        request, made_of, lambda: draw(differences(lineup, asked.base), asked.suite)
-    )
+    made_of = [[address[name] for name in WHO], editions.now(), now().date()]
+    return canvas.answer(request, made_of, lambda: draw(query, compare(lineup)))

@@ -1,4 +1,4 @@
-"""Were they asked the same thing, and computed alike? Every setting that differs, and where.
+"""Were they asked the same way, and computed alike? Every setting side by side.
 
 What is asked decides whether two numbers may be compared at all (the parts of the comparability
 key); how it was computed can move a score a little and is shown, not judged.
@@ -7,147 +7,122 @@ key); how it was computed can move a score a little and is shown, not judged.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
 from evalcore.record import RunRecord
-from leaderboard.compare.lineup import Lineup, Task, stored_files
+from leaderboard.compare.table import Lineup, Number, Task, stored_files
 from leaderboard.models import Artifact, Run
 from leaderboard.models.task import Style
 from leaderboard.samples import Unavailable
 from leaderboard.samples import store as artifacts
 from leaderboard.web import kept
 
-SHOWN = 12
+SHORT = 12
 """Characters of a digest or commit: the whole of it is on the run's page."""
-MOST = 4
+MOST_VALUES = 4
 """Values over all tasks that are named one by one, with the number of tasks that have each."""
+_ASKED = {
+    "Task": "task",
+    "Task digest": "task_digest",
+    "Prompt style": "style",
+    "Questions": "docs_digest",
+    "Worked examples": "shots",
+    "Choice of examples": "examples",
+    "Asked in": "chat",
+    "Scoring mode": "mode",
+}
+"""By name the pin of `in_full`, or of `_as_shown`."""
+_COMPUTED = {
+    "Precision": "dtype",
+    "Quantisation": "quantisation",
+    "Adapter on": "adapter_base",
+    "Data set commit": "dataset_commits",
+    "Engine": "engine_version",
+    "Backend": "backend",
+    "Device": "device",
+    **{
+        name: name
+        for name in ("torch", "transformers", "tokenizers", "datasets", "numpy", "python")
+    },
+}
+_RECORDED = ("Chat template", "System prompt", "Start token", "Context", "Prompts cut to fit")
+NEVER_SUBTRACTED = {"Prompt style", "Questions"}
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Setting:
     """One setting over all tasks."""
 
     name: str
     values: tuple[str, ...]
     """By side, in words."""
-    differs: bool
     known: bool
     """Whether it is recorded of every number."""
     on: tuple[str, ...]
-    """Titles of the tasks where it differs; empty where it does on all."""
-    note: str
-    """What a difference may do."""
+    """Titles of the tasks where it differs."""
+    everywhere: bool
+    """Whether it differs on all of them."""
+
+    @property
+    def differs(self) -> bool:
+        return bool(self.on)
 
 
 @dataclass(frozen=True)
 class Pins:
-    """All settings, in three groups."""
+    """All settings in groups, and what they come to."""
 
     asked: tuple[Setting, ...]
     computed: tuple[Setting, ...]
     recorded: tuple[Setting, ...]
-    """Those that only the runs' records have, of one task; empty where none is chosen."""
+    """Of one task what only the runs' records say; empty where none is chosen."""
+
+    @property
+    def groups(self) -> list[tuple[str, tuple[Setting, ...]]]:
+        titles = "What was asked", "How it was computed", "In the runs’ records"
+        groups = zip(titles, (self.asked, self.computed, self.recorded), strict=True)
+        return [(title, settings) for title, settings in groups if settings]
 
     @property
     def differing(self) -> list[Setting]:
-        return [*self.asked_otherwise, *self.computed_otherwise]
+        return [setting for _, group in self.groups for setting in group if setting.differs]
 
     @property
-    def asked_otherwise(self) -> list[Setting]:
-        return [setting for setting in self.asked if setting.differs]
+    def verdict(self) -> str:
+        names = {setting.name for setting in self.asked if setting.differs}
+        if names & NEVER_SUBTRACTED:
+            return "Not asked the same thing"
+        return "Not asked the same way" if names else "Asked the same way"
 
     @property
-    def computed_otherwise(self) -> list[Setting]:
-        return [setting for setting in (*self.computed, *self.recorded) if setting.differs]
+    def note(self) -> str:
+        """What the verdict rests on."""
+        asked, computed = (
+            in_words([one.name[:1].lower() + one.name[1:] for one in settings if one.differs])
+            for settings in (self.asked, (*self.computed, *self.recorded))
+        )
+        if self.verdict == "Not asked the same thing":
+            return f"Different {asked}: such numbers are not subtracted."
+        if asked:
+            return f"The same questions, but different {asked}."
+        if computed:
+            return f"Same questions, prompts and shots. Computed with different {computed}."
+        return "Same questions, shots, precision and versions."
 
 
-Read = Callable[[Run], object]
-
-_ASKED: tuple[tuple[str, Read, str], ...] = (
-    (
-        "Task",
-        lambda run: f"{run.task.name} {run.task.version}",
-        "Another task or version can ask or score otherwise.",
-    ),
-    (
-        "Task digest",
-        lambda run: run.task.config_digest[:SHOWN],
-        "What the task asks or how it scores is not the same.",
-    ),
-    (
-        "Prompt style",
-        lambda run: Style(run.task.style).label,
-        "Another style measures another skill: no difference is computed.",
-    ),
-    (
-        "Questions",
-        lambda run: run.docs_digest[:SHOWN],
-        "Other questions: no difference is computed.",
-    ),
-    ("Worked examples", lambda run: run.shots, "More examples usually help."),
-    (
-        "Choice of examples",
-        lambda run: f"{run.fewshot_draw}, seed {run.fewshot_seed}" if run.shots else "none",
-        "Other examples can move a score by a point or more.",
-    ),
-    (
-        "Asked in",
-        lambda run: "the model’s chat template" if run.variant.chat else "plain text",
-        "Part of what is compared. It can move a score either way.",
-    ),
-    ("Scoring mode", lambda run: run.mode, "The two modes score some tasks otherwise."),
-)
-_COMPUTED: tuple[tuple[str, Read, str], ...] = (
-    (
-        "Precision",
-        lambda run: run.variant.dtype,
-        "Part of what is compared. Rounding turns close calls.",
-    ),
-    (
-        "Quantisation",
-        lambda run: run.variant.quantisation or "none",
-        "Part of what is compared. It can cost points.",
-    ),
-    ("Adapter on", lambda run: run.variant.adapter_base or "none", "Part of what is compared."),
-    (
-        "Data set commit",
-        lambda run: ", ".join(sorted({_cut(commit) for commit in run.dataset_commits.values()})),
-        "The questions are the same by their own digest.",
-    ),
-    (
-        "Engine",
-        lambda run: run.engine_version,
-        "The changelog says what a version changed.",
-    ),
-    ("Backend", lambda run: run.variant.backend, "Loglikelihoods differ by rounding."),
-    (
-        "Device",
-        lambda run: run.environment.get("device", ""),
-        "Loglikelihoods differ by rounding.",
-    ),
-    *(
-        (name, lambda run, name=name: run.environment.get(name, ""), "Seldom more than rounding.")
-        for name in ("torch", "transformers", "tokenizers", "datasets", "numpy", "python")
-    ),
-)
-_RECORDED: tuple[tuple[str, str], ...] = (
-    ("Chat template", "Each model’s own template wraps the same question in other words."),
-    ("System prompt", "It stands before every question."),
-    ("Start token", "Each model’s own default. It may move a score by a few tenths."),
-    ("Context", "A shorter context may cut examples off."),
-    ("Prompts cut to fit", "A model that was shown less had it harder."),
-)
+def in_words(names: Sequence[str]) -> str:
+    """“a, b and c”."""
+    return " and ".join([", ".join(names[:-1]), *names[-1:]]) if len(names) > 1 else "".join(names)
 
 
-def runs_of(tasks: Sequence[Task]) -> dict[UUID, Run]:
-    """The runs behind these tasks' numbers, each with what `pins` needs, in one query."""
-    wanted = [number.run for task in tasks for number in task.numbers if number]
+def runs_of(numbers: Sequence[Number]) -> dict[UUID, Run]:
+    """The runs behind these numbers, each with its pins, in one query."""
     return (
-        Run.objects.filter(pk__in=wanted)
+        Run.objects.filter(pk__in=[number.run for number in numbers])
         .select_related("task", "variant")
         .defer("log_tail", "error_message", "task__changelog")
         .in_bulk()
@@ -180,18 +155,37 @@ def in_full(run: Run) -> dict[str, Any]:
     }
 
 
-def pins(lineup: Lineup, runs: Mapping[UUID, Run], chosen: Task | None) -> Pins:
-    """Settings over all tasks of a lineup, and what the records of the chosen one add."""
-    in_records = _records(chosen) if chosen else {}
-    return Pins(
-        tuple(_setting(name, read, note, lineup.tasks, runs) for name, read, note in _ASKED),
-        tuple(_setting(name, read, note, lineup.tasks, runs) for name, read, note in _COMPUTED),
-        tuple(
-            _setting(name, _from(in_records, name), note, [chosen], runs)
-            for name, note in _RECORDED
-            if chosen and in_records
+def _as_shown(run: Run) -> dict[str, Any]:
+    """The same for readers: digests cut, the environment's parts beside the others."""
+    commits = run.dataset_commits.values()
+    examples = f"{run.fewshot_draw}, seed {run.fewshot_seed}" if run.shots else "none"
+    return {
+        **run.environment,
+        **in_full(run),
+        "task": f"{run.task.name} {run.task.version}",
+        "task_digest": run.task.config_digest[:SHORT],
+        "docs_digest": run.docs_digest[:SHORT],
+        "style": Style(run.task.style).label,
+        "examples": examples,
+        "chat": "the model’s chat template" if run.variant.chat else "plain text",
+        "quantisation": run.variant.quantisation or "none",
+        "adapter_base": run.variant.adapter_base or "none",
+        "dataset_commits": ", ".join(
+            sorted({str(commit)[:SHORT] if commit else "not pinned" for commit in commits})
         ),
+    }
+
+
+def pins_of(lineup: Lineup, chosen: Task | None) -> Pins:
+    """Settings over all tasks of a lineup, and what the records of the chosen one add."""
+    shown = {key: _as_shown(run) for key, run in runs_of(lineup.numbers).items()}
+    records = _records(chosen) if chosen else {}
+    asked, computed = (
+        tuple(_setting(name, pin, lineup.tasks, shown) for name, pin in group.items())
+        for group in (_ASKED, _COMPUTED)
     )
+    recorded = [_setting(name, name, [chosen], records) for name in _RECORDED if chosen and records]
+    return Pins(asked, computed, tuple(recorded))
 
 
 def _records(task: Task) -> dict[UUID, Mapping[str, str]]:
@@ -214,7 +208,7 @@ def _recorded(sha256: str) -> Mapping[str, str]:
     chat, model = record.chat, record.model
     limit = model.get("max_length")
     return {
-        "Chat template": str(chat["digest"])[:SHOWN] if chat else "none",
+        "Chat template": str(chat["digest"])[:SHORT] if chat else "none",
         "System prompt": record.system_instruction or "none",
         "Start token": str(model.get("bos_policy") or "not recorded"),
         "Context": f"{limit:,} tokens" if isinstance(limit, int) else "not recorded",
@@ -222,55 +216,42 @@ def _recorded(sha256: str) -> Mapping[str, str]:
     }
 
 
-def _from(recorded: Mapping[UUID, Mapping[str, str]], name: str) -> Read:
-    return lambda run: recorded.get(run.pk, {}).get(name)
-
-
-def _cut(commit: object) -> str:
-    return str(commit)[:SHOWN] if commit else "not pinned"
-
-
 def _setting(
-    name: str, read: Read, note: str, tasks: Sequence[Task], runs: Mapping[UUID, Run]
+    name: str, pin: str, tasks: Sequence[Task], pins: Mapping[UUID, Mapping[str, Any]]
 ) -> Setting:
-    by_task = [_values(task, read, runs) for task in tasks]
-    differing = [
-        task.title
-        for task, values in zip(tasks, by_task, strict=True)
-        if len({value for value in values if value is not None}) > 1
+    """One setting; nothing recorded, or no number on a task, is no value."""
+    by_task = [
+        [pins.get(number.run, {}).get(pin) if number else None for number in task.numbers]
+        for task in tasks
     ]
-    shared = [values for values in by_task if sum(value is not None for value in values) > 1]
+    words = [
+        [None if value in (None, "") else str(value) for value in values] for values in by_task
+    ]
+    on = tuple(
+        task.title
+        for task, values in zip(tasks, words, strict=True)
+        if len({value for value in values if value is not None}) > 1
+    )
     return Setting(
         name=name,
-        values=tuple(_in_words(of_side) for of_side in zip(*by_task, strict=True)),
-        differs=bool(differing),
+        values=tuple(map(_over_tasks, zip(*words, strict=True))),
         known=all(
             (value is None) == (number is None)
-            for task, values in zip(tasks, by_task, strict=True)
+            for task, values in zip(tasks, words, strict=True)
             for number, value in zip(task.numbers, values, strict=True)
         ),
-        on=tuple(differing) if len(differing) < len(shared) else (),
-        note=note,
+        on=on,
+        everywhere=len(on) == sum(len(values) - values.count(None) > 1 for values in words),
     )
 
 
-def _values(task: Task, read: Read, runs: Mapping[UUID, Run]) -> list[str | None]:
-    """By side; None where it has no number on this task, or nothing is recorded."""
-    found: list[str | None] = []
-    for number in task.numbers:
-        run = runs.get(number.run) if number else None
-        value = read(run) if run else None
-        found.append(None if value in (None, "") else str(value))
-    return found
-
-
-def _in_words(values: Sequence[str | None]) -> str:
-    """The values over all tasks, the most frequent first."""
+def _over_tasks(values: Sequence[str | None]) -> str:
+    """One side's values, the most frequent first."""
     counts = Counter(value for value in values if value is not None).most_common()
     if not counts:
         return "not recorded"
     if len(counts) == 1:
         return counts[0][0]
-    if len(counts) > MOST:
+    if len(counts) > MOST_VALUES:
         return f"{len(counts)} values"
     return ", ".join(f"{value} on {times}" for value, times in counts)

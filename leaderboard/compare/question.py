@@ -4,118 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from difflib import SequenceMatcher
-from math import isfinite
-from typing import Any
+from typing import NamedTuple
 
-from leaderboard.samples import LONGEST_BAR, Choice, Question, read_question
+import numpy as np
 
-
-@dataclass(frozen=True)
-class Asked:
-    """A part of what was sent; where it is the same `other` repeats `base`."""
-
-    title: str
-    same: bool
-    base: tuple[Piece, ...]
-    other: tuple[Piece, ...]
-    folded: bool
-    continuations: tuple[str, ...] = ()
-    """What was scored behind it, where that is the same."""
-
-    @property
-    def text(self) -> str:
-        return "".join(piece.text for piece in self.base)
+from leaderboard.compare.questions import Answer, Partings, QuestionList, listed_questions, share_of
+from leaderboard.models.run import run_url
+from leaderboard.samples import Question, read_question, rows_in
+from leaderboard.web import Address
 
 
-@dataclass(frozen=True)
-class Choices:
-    """One choice with how likely either side found it, the bars on one scale."""
-
-    base: Choice
-    other: Choice
-
-
-@dataclass(frozen=True)
-class Pair:
-    """A question; `None` for a side whose file is not at hand."""
-
-    base: Question | None
-    other: Question | None
-    asked: tuple[Asked, ...]
-    choices: tuple[Choices, ...]
-    """Empty where there are none, or not the same ones."""
-    withheld: bool
-
-    @property
-    def questions(self) -> tuple[Question | None, Question | None]:
-        return self.base, self.other
-
-    @property
-    def same_prompt(self) -> bool:
-        return all(part.same for part in self.asked)
-
-
-def read_pair(first: dict[str, Any] | None, second: dict[str, Any] | None) -> Pair:
-    """Two samples of one document, made readable together."""
-    base = read_question(first) if first else None
-    other = read_question(second) if second else None
-    withheld = any(side.withheld for side in (base, other) if side)
-    if base is None or other is None:
-        return Pair(base, other, (), (), withheld)
-    return Pair(base, other, tuple(_asked(base, other)), tuple(_choices(base, other)), withheld)
-
-
-def _asked(base: Question, other: Question) -> Iterator[Asked]:
-    if base.requests or other.requests:
-        own, others = ([a + b for a, b in side.requests] or [side.asked] for side in (base, other))
-        for number in range(max(len(own), len(others))):
-            pair = (texts[number] if number < len(texts) else "" for texts in (own, others))
-            yield _part(f"Request {number + 1}", *pair)
-        return
-    if base.examples or other.examples:
-        yield _part("Worked examples", base.examples, other.examples, folded=True)
-    continuations = base.continuations if base.continuations == other.continuations else ()
-    yield _part("Prompt as sent", base.asked, other.asked, continuations=continuations)
-
-
-def _part(
-    title: str,
-    first: str,
-    second: str,
-    *,
-    folded: bool = False,
-    continuations: tuple[str, ...] = (),
-) -> Asked:
-    if first == second:
-        whole = (Piece(first, False),)
-        return Asked(title, True, whole, whole, folded, continuations)
-    return Asked(title, False, *differences(first, second), folded=False)
-
-
-def _choices(base: Question, other: Question) -> Iterator[Choices]:
-    if [choice.text for choice in base.choices] != [choice.text for choice in other.choices]:
-        return
-    shortfalls = [choice.shortfall for side in (base, other) for choice in side.choices]
-    longest = max((s for s in shortfalls if isfinite(s)), default=0.0) or 1.0
-    for pair in zip(base.choices, other.choices, strict=True):
-        yield Choices(
-            *(
-                replace(answer, bar=LONGEST_BAR * min(answer.shortfall / longest, 1.0))
-                for answer in pair
-            )
-        )
-
-
-MOST = 600
-"""Lines, or words, that are matched with each other; the time grows with their square."""
-
-_WORDS = re.compile(r"\s+|\w+|[^\w\s]")
-
-
-@dataclass(frozen=True)
-class Piece:
+class Piece(NamedTuple):
     text: str
     changed: bool
 
@@ -123,59 +24,195 @@ class Piece:
 Sides = tuple[tuple[Piece, ...], tuple[Piece, ...]]
 
 
-def differences(first: str, second: str) -> Sides:
+@dataclass(frozen=True)
+class Prompt:
+    """A part of what was sent; where it is the same, both sides have the one piece."""
+
+    title: str
+    sides: Sides
+    continuations: tuple[str, ...] = ()
+    """The texts that were scored behind it, where they are the same."""
+
+    @property
+    def same(self) -> bool:
+        return not any(piece.changed for side in self.sides for piece in side)
+
+    @property
+    def text(self) -> str:
+        return "".join(piece.text for piece in self.sides[0])
+
+
+class Odds(NamedTuple):
+    """How likely one side found a choice."""
+
+    share: float | None
+    """Of the likelihood of all choices."""
+    loglikelihood: float
+    picked: bool
+
+    @property
+    def percent(self) -> str:
+        return f"{100 * (self.share or 0):.2f}%"
+
+
+class Choice(NamedTuple):
+    letter: str
+    text: str
+    correct: bool
+    odds: tuple[Odds, Odds]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shown:
+    """The one question in full."""
+
+    name: str
+    part: str
+    """Where its name does not say it."""
+    questions: tuple[Question | None, Question | None]
+    """None for a side whose file is not at hand."""
+    answers: tuple[Answer, Answer]
+    prompts: tuple[Prompt, ...]
+    choices: tuple[Choice, ...]
+    """Empty where there are none, or not the same ones."""
+    number: int | None
+    """Its place in the list, from 1; None where the filter leaves it out."""
+    before: tuple[str, str] | None
+    """Name and address."""
+    after: tuple[str, str] | None
+    permalink: str
+    spaces_url: str
+    run_urls: tuple[str, str]
+    """The same question on either run's page."""
+
+    @property
+    def withheld(self) -> bool:
+        return any(question.withheld for question in self.questions if question)
+
+    @property
+    def written(self) -> bool:
+        """Whether either side wrote its answer itself."""
+        return any(question.written for question in self.questions if question)
+
+    @property
+    def same_prompt(self) -> bool:
+        return all(prompt.same for prompt in self.prompts)
+
+
+def question_of(partings: Partings, questions: QuestionList, place: int, address: Address) -> Shown:
+    """The question in this place of the file, with its neighbours in the list."""
+    first, second = (
+        read_question(rows_in(path, [place])[place]) if path and facts else None
+        for path, facts in zip(partings.paths, partings.facts, strict=True)
+    )
+    layout = partings.layout
+    label = layout.label(place)
+    several = len(layout.parts) > 1 and len(layout.tasks) == 1
+    here = np.flatnonzero(questions.places == place)
+    number = int(here[0]) if len(here) else None
+    beside = [
+        _neighbour(partings, questions, number, step, address) if number is not None else None
+        for step in (-1, 1)
+    ]
+    urls = [f"{run_url(number.run)}?doc={label}#question" for number in partings.numbers]
+    (listed,) = listed_questions(partings, np.array([place]), place, address)
+    return Shown(
+        name=partings.name(place),
+        part=layout.parts[int(layout.part[place])] if several else "",
+        questions=(first, second),
+        answers=listed.answers,
+        prompts=tuple(_prompts(first, second)) if first and second else (),
+        choices=tuple(_choices(first, second)) if first and second else (),
+        number=None if number is None else number + 1,
+        before=beside[0],
+        after=beside[1],
+        permalink=address.url(
+            "question", doc=label, show="", sort="size", page="", spaces="", part=""
+        ),
+        spaces_url=address.url(
+            "question", doc=label, page="", spaces="" if address["spaces"] else "1"
+        ),
+        run_urls=(urls[0], urls[1]),
+    )
+
+
+def _neighbour(
+    partings: Partings, questions: QuestionList, number: int, step: int, address: Address
+) -> tuple[str, str] | None:
+    if not 0 <= number + step < len(questions.places):
+        return None
+    place = int(questions.places[number + step])
+    label = partings.layout.label(place)
+    return partings.name(place), address.url("question", doc=label, page="")
+
+
+def _choices(first: Question, second: Question) -> Iterator[Choice]:
+    if [choice.text for choice in first.choices] != [choice.text for choice in second.choices]:
+        return
+    likelihoods = [[choice.loglikelihood for choice in q.choices] for q in (first, second)]
+    for place, both in enumerate(zip(first.choices, second.choices, strict=True)):
+        one, other = (
+            Odds(share_of(of_side, place), choice.loglikelihood, choice.picked)
+            for of_side, choice in zip(likelihoods, both, strict=True)
+        )
+        choice = both[0]
+        yield Choice(choice.letter, choice.text, choice.correct, (one, other))
+
+
+def _prompts(first: Question, second: Question) -> Iterator[Prompt]:
+    both = (first, second)
+    if first.requests or second.requests:
+        sent = [["".join(request) for request in q.requests] or [q.asked] for q in both]
+        for number in range(max(map(len, sent))):
+            texts = [texts[number] if number < len(texts) else "" for texts in sent]
+            yield Prompt(f"Request {number + 1}", text_differences(*texts))
+        return
+    if first.examples or second.examples:
+        yield Prompt("Worked examples", text_differences(first.examples, second.examples))
+    same = first.continuations == second.continuations
+    yield Prompt(
+        "Prompt as sent",
+        text_differences(first.asked, second.asked),
+        first.continuations if same else (),
+    )
+
+
+MOST_MATCHED = 4_000
+"""Words that are matched with each other; of more, all between the first difference and the last
+counts as changed."""
+_WORDS = re.compile(r"\s+|\w+|[^\w\s]")
+
+
+def text_differences(first: str, second: str) -> Sides:
     """Both texts in pieces, each of which the other has in its place or has not.
 
-    Joined, the pieces of a side are its text. What is too long to be matched counts as changed from
-    the first difference to the last.
+    Joined, the pieces of a side are its text.
     """
-    pieces: tuple[list[Piece], list[Piece]] = ([], [])
-    lines = first.splitlines(keepends=True), second.splitlines(keepends=True)
-    for changed, old, new in _matched(*lines):
-        if changed and old and new:
-            words = _WORDS.findall("".join(old)), _WORDS.findall("".join(new))
-            for differs, before, after in _matched(*words):
-                _add(pieces, differs, before, after)
-        else:
-            _add(pieces, changed, old, new)
-    return tuple(pieces[0]), tuple(pieces[1])
-
-
-def _matched(
-    first: Sequence[str], second: Sequence[str]
-) -> Iterator[tuple[bool, Sequence[str], Sequence[str]]]:
-    """Runs that are the same in both, and runs that differ, in order."""
-    start = _common(first, second)
-    rest = len(first) - start, len(second) - start
-    end = min(_common(first[::-1], second[::-1]), *rest)
-    yield False, first[:start], second[:start]
-    old, new = first[start : len(first) - end], second[start : len(second) - end]
-    if max(len(old), len(new)) > MOST:
-        yield True, old, new
-    else:
-        matcher = SequenceMatcher(None, old, new, autojunk=False)
-        for tag, a, b, c, d in matcher.get_opcodes():
-            yield tag != "equal", old[a:b], new[c:d]
-    yield False, first[len(first) - end :], second[len(second) - end :]
+    old, new = _WORDS.findall(first), _WORDS.findall(second)
+    start = _common(old, new)
+    end = _common(old[start:][::-1], new[start:][::-1])
+    middles = old[start : len(old) - end], new[start : len(new) - end]
+    opcodes: Sequence[tuple[str, int, int, int, int]]
+    opcodes = [("replace", 0, len(middles[0]), 0, len(middles[1]))]
+    if max(map(len, middles)) <= MOST_MATCHED:
+        opcodes = SequenceMatcher(None, *middles).get_opcodes()
+    stretches = [
+        (False, old[:start], new[:start]),
+        *((tag != "equal", middles[0][a:b], middles[1][c:d]) for tag, a, b, c, d in opcodes),
+        (False, old[len(old) - end :], new[len(new) - end :]),
+    ]
+    first_side, second_side = (
+        tuple(
+            Piece("".join(words), changed)
+            for changed, words in ((changed, both[side]) for changed, *both in stretches)
+            if words
+        )
+        for side in (0, 1)
+    )
+    return first_side, second_side
 
 
 def _common(first: Sequence[str], second: Sequence[str]) -> int:
     """How many elements both begin with."""
-    pairs = zip(first, second, strict=False)
-    return next(
-        (place for place, (a, b) in enumerate(pairs) if a != b), min(len(first), len(second))
-    )
-
-
-def _add(
-    pieces: tuple[list[Piece], list[Piece]],
-    changed: bool,
-    old: Sequence[str],
-    new: Sequence[str],
-) -> None:
-    for side, words in zip(pieces, (old, new), strict=True):
-        text = "".join(words)
-        if text and side and side[-1].changed == changed:
-            side[-1] = Piece(side[-1].text + text, changed)
-        elif text:
-            side.append(Piece(text, changed))
+    pairs = enumerate(zip(first, second, strict=False))
+    return next((place for place, (a, b) in pairs if a != b), min(len(first), len(second)))

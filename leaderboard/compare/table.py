@@ -1,247 +1,390 @@
-"""The table of differences, made ready for its template: text, place in the plot, reading."""
+"""The table that a comparison is made from: who is compared, on which tasks, with which numbers.
+
+Two ways lead to it: models on a suite's board, and runs of one benchmark. What follows from it is
+in `differences.py`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
-from typing import Self
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from uuid import UUID
 
-from leaderboard.compare.differences import By, Compared, Found, claimed
-from leaderboard.compare.lineup import Number, Side, Task
-from leaderboard.compare.pair import Difference, How, Tally
-from leaderboard.compare.words import p_value, reading, signed, state
-from leaderboard.templatetags.figures import margin_in, precise_interval
-from leaderboard.web import Address
+import numpy as np
 
-MIDDLE, HALF = 50.0, 46.0
-"""Percent: where zero is, and how far the axis reaches to each side."""
-_STEPS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50)
-_MOST_TICKS = 3
-_NARROWEST = 1.0
-"""Points that an axis shows to each side at least."""
+from evalcore.stats import Interval
+from leaderboard.board import column_keys
+from leaderboard.models import Artifact, Result, Run, SuiteEntry
+from leaderboard.models.task import Style, is_share
+from leaderboard.models.variant import way_of
+from leaderboard.samples import Vector, by_result
+from leaderboard.snapshot import EVERY, Board, Column, Score, Standing
 
-
-@dataclass(frozen=True)
-class Mark:
-    """One interval, its ends as the drawing writes them."""
-
-    low: str
-    x: str
-    high: str
+LETTERS = "ABCDEF"
+MOST_MODELS = len(LETTERS)
+"""Models on one page."""
 
 
-@dataclass(frozen=True)
-class Axis:
-    """As far to the left as to the right of zero, in points; places are percent of the cell."""
+@dataclass(frozen=True, kw_only=True)
+class Side:
+    """One of the models, or runs, that are compared."""
 
-    reach: float
-
-    @classmethod
-    def around(cls, differences: Iterable[Difference]) -> Self:
-        """The axis that holds every one of these intervals whole."""
-        ends = [abs(end) for difference in differences for end in (difference.low, difference.high)]
-        return cls(max(100 * max(ends, default=0.0), _NARROWEST))
-
-    def x(self, value: float) -> float:
-        """Percent from the cell's left edge of a difference in shares of 1."""
-        return MIDDLE + HALF * 100 * value / self.reach
-
-    def mark(self, found: Difference) -> Mark | None:
-        """None where there is nothing to draw: the same score on every question."""
-        if found.how is How.SAME:
-            return None
-        low, x, high = (f"{self.x(end):.2f}%" for end in (found.low, found.value, found.high))
-        return Mark(low, x, high)
+    key: str
+    """As the address calls it: the number of a variant, or a run."""
+    repo_id: str
+    commit: str
+    dtype: str
+    quantisation: str
+    way: str = ""
+    """What sets it apart from a whole model that is asked in plain text."""
+    flag_reason: str = ""
+    asked: str = ""
+    """Of a run: its task, style and shots."""
+    score: Score | None = None
+    """The suite's average; of a run its only score."""
+    rank: int = 0
+    """0 for none."""
+    rank_range: str = ""
+    letter: str = ""
+    name: str = ""
+    """The model's name, with what tells it from others of that name on the page."""
+    short: str = ""
+    """The beginning of its name that no other on the page has."""
 
     @property
-    def ticks(self) -> list[tuple[str, str]]:
-        """Place and label of a few round values on both sides."""
-        fitting = (step for step in _STEPS if self.reach / step < _MOST_TICKS + 1)
-        step = next(fitting, _STEPS[-1])
-        count = min(int(self.reach / step), _MOST_TICKS)
-        values = [sign * step * place for place in range(1, count + 1) for sign in (-1, 1)]
-        return [
-            (f"{self.x(value / 100):.2f}", f"{value:+g}".replace("-", "−"))
-            for value in sorted(values)
+    def remarks(self) -> list[str]:
+        return [words for words in (self.way, self.asked) if words]
+
+    @property
+    def owner(self) -> str:
+        return self.repo_id.rpartition("/")[0]
+
+    @property
+    def model(self) -> str:
+        return self.repo_id.rpartition("/")[2]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Number:
+    """What one side scored on one task."""
+
+    score: Score
+    results: tuple[int, ...]
+    """Primary keys, one for each draw of examples."""
+    runs: tuple[UUID, ...]
+    normalised: Interval | None = None
+    """As it enters the suite's average: from chance, where that is of such scores."""
+    style: str = ""
+    """Of a run, whose style and questions may be others than another run's; empty on a board,
+    where a column has one of each."""
+    docs_digest: str = ""
+
+    @property
+    def run(self) -> UUID:
+        return self.runs[0]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """One benchmark in one style, with every side's number."""
+
+    key: str
+    """As addresses call it."""
+    benchmark: str
+    title: str
+    style: str
+    name: str
+    metric: str
+    filter: str
+    shots: int
+    n: int | None
+    numbers: tuple[Number | None, ...]
+    """By side."""
+    why: tuple[str, ...]
+    """By side why it has no number; else empty."""
+    higher_is_better: bool = True
+    weight: float = 0.0
+    """Its share of the average; 0 where it does not count."""
+    chance: float = 0.0
+    """What the average takes as zero; 0 where it takes scores as they are."""
+    part_chances: Mapping[str, float] = field(default_factory=dict)
+    """The same by leaf task, where they differ."""
+
+    @property
+    def drawn_to_scale(self) -> bool:
+        """Whether its scores are percent, more being better, and so fit on a common scale."""
+        return is_share(self.metric) and self.higher_is_better
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lineup:
+    """Everything that is compared on a page."""
+
+    sides: tuple[Side, ...]
+    tasks: tuple[Task, ...]
+    averaged: bool
+    """Whether there is an average over the tasks that count."""
+
+    @property
+    def numbers(self) -> list[Number]:
+        return [number for task in self.tasks for number in task.numbers if number]
+
+    @property
+    def metric(self) -> str:
+        """Of the sides' scores: a share for averages, of a single task its own."""
+        return self.tasks[0].metric if len(self.tasks) == 1 else "acc"
+
+    def task(self, key: str) -> Task | None:
+        return next((task for task in self.tasks if task.key == key), None)
+
+
+def vectors_of(tasks: Sequence[Task]) -> dict[int, Vector]:
+    """By primary key the scores by question of each result behind these tasks' numbers."""
+    return by_result(
+        [pk for task in tasks for number in task.numbers if number for pk in number.results]
+    )
+
+
+def stored_files(runs: Iterable[UUID], kind: Artifact.Kind) -> dict[UUID, str]:
+    """By run the digest of its file of this kind."""
+    files = Artifact.objects.filter(run__in=list(runs), kind=kind)
+    return dict(files.values_list("run_id", "sha256"))
+
+
+# Models on a board
+
+_ResultKey = tuple[UUID, str, str, str]
+"""Run, task, metric and filter of a number."""
+
+
+def lineup_of_models(board: Board, rows: Sequence[int]) -> Lineup:
+    """These rows of a board with all its columns."""
+    places = range(len(board.columns))
+    runs = {(row, place): board.runs_of(row, place) for row in rows for place in places}
+    stored = _stored_results([run for of_cell in runs.values() for run in of_cell])
+    counted = [column for column in board.columns if column.counts] if board.style != EVERY else []
+    part_chances = _part_chances(board) if board.by_chance else {}
+    tasks = []
+    for key, place, column in zip(column_keys(board), places, board.columns, strict=True):
+        results = [
+            tuple(stored.get(_result_key(run, column)) for run in runs[row, place]) for row in rows
         ]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Told:
-    """A difference as a table tells it; all but its reading is empty where there is none."""
-
-    reading: str
-    value: str = ""
-    half: str = ""
-    """± half of the interval, or both its ends; empty where there is none."""
-    full: str = ""
-    """In full precision, for those who hover."""
-    mark: Mark | None = None
-    state: str = ""
-    """One of `words.State`."""
-    who: str = ""
-    """`base` or `other` where one is ahead, else empty."""
-
-
-def told(
-    found: Found, metric: str, names: tuple[str, str], axis: Axis | None, by: By = "task"
-) -> Told:
-    """`names` are those of the baseline and of the other side."""
-    text = reading(found, metric, *names, by=by)
-    if not isinstance(found, Difference):
-        return Told(reading=text)
-    alone = found.how is How.SAME
-    return Told(
-        reading=text,
-        value="0" if alone else signed(found.value, metric),
-        half="" if alone else margin_in(found, metric),
-        full=precise_interval(found.value, found.low, found.high),
-        mark=axis.mark(found) if axis else None,
-        state=state(found, metric, by),
-        who=("other" if found.ahead else "base") if claimed(found, by) else "",
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Cell(Told):
-    """One side against the baseline on one task, or on average."""
-
-    side: Side
-    found: Found
-    number: Number | None
-    tally: Tally | None = None
-    resolved: str = ""
-    p: str = ""
-    p_holm: str = ""
-    p_bh: str = ""
-    deciding: int = 0
-    """Of a lead, on how many questions it hangs; 0 where that is not known."""
-    deciding_url: str = ""
-    """Of those questions."""
-
-
-@dataclass(frozen=True)
-class Line:
-    """One task with a cell for each side but the baseline."""
-
-    task: Task
-    url: str
-    chosen: bool
-    base: Number | None
-    base_why: str
-    cells: list[Cell]
-
-
-@dataclass(frozen=True)
-class Summary:
-    """One side against the baseline over all tasks."""
-
-    side: Side
-    average: Cell
-    tasks: Tally
-    questions: Tally
-    url: str
-    chosen: bool
-
-
-@dataclass(frozen=True)
-class Table:
-    lines: list[Line]
-    averages: list[Cell]
-    """Empty where the tasks make no average."""
-    summaries: list[Summary]
-    axis: Axis
-    baseline: Side
-    others: list[Side]
-
-
-def table(compared: Compared, address: Address, chosen: Task | None, vs: int) -> Table:
-    """Everything against the baseline; `chosen` and `vs` are what is shown in detail."""
-    lineup, base = compared.lineup, compared.base
-    axis = Axis.around(_drawn(compared))
-    lines = [
-        Line(
-            task=task,
-            url=address.url("task", task=task.key, part="", show="", page="", doc=""),
-            chosen=task is chosen,
-            base=task.numbers[base],
-            base_why=task.why[base],
-            cells=[
-                _decided(
-                    compared,
-                    _cell(compared, pair.side, pair.by_task[place], axis, task),
-                    task,
-                    address,
-                )
-                for pair in compared.against
-            ],
+        by_chance = board.by_chance and is_share(column.metric)
+        tasks.append(
+            Task(
+                key=key,
+                benchmark=column.benchmark,
+                title=column.title,
+                style=column.style,
+                name=column.task,
+                metric=column.metric,
+                filter=column.filter,
+                shots=column.shots,
+                n=column.n,
+                numbers=tuple(
+                    _number(board, row, place, runs[row, place], of_row)
+                    for row, of_row in zip(rows, results, strict=True)
+                ),
+                why=tuple(_why_missing(board, row, place) for row in rows),
+                higher_is_better=all(
+                    result.higher_is_better for of_row in results for result in of_row if result
+                ),
+                weight=1 / len(counted) if column in counted else 0.0,
+                chance=(column.chance or 0.0) if by_chance else 0.0,
+                part_chances=part_chances.get((column.benchmark, column.style), {}),
+            )
         )
-        for place, task in enumerate(lineup.tasks)
-    ]
-    summaries = [
-        Summary(
-            side=lineup.sides[pair.side],
-            average=_cell(compared, pair.side, pair.average, axis, None),
-            tasks=pair.tasks,
-            questions=compared.questions(pair),
-            url=address.url("task", vs=lineup.sides[pair.side].key, page="", doc=""),
-            chosen=pair.side == vs,
-        )
-        for pair in compared.against
-    ]
-    return Table(
-        lines=lines,
-        averages=[summary.average for summary in summaries] if lineup.averaged else [],
-        summaries=summaries,
-        axis=axis,
-        baseline=lineup.sides[base],
-        others=[lineup.sides[pair.side] for pair in compared.against],
+    sides = named([_side_of_row(board, row) for row in rows])
+    return Lineup(sides=sides, tasks=tuple(tasks), averaged=bool(counted))
+
+
+def _side_of_row(board: Board, row: int) -> Side:
+    model, rank = board.models[row], int(board.ranks.rank[row])
+    return Side(
+        key=str(model.variant),
+        repo_id=model.repo_id,
+        commit=model.commit,
+        dtype=model.dtype,
+        quantisation=model.quantisation,
+        way=way_of(model),
+        flag_reason=model.flag_reason,
+        score=board.average_of(row),
+        rank=rank,
+        rank_range=board.ranks.span(row) if rank else "",
     )
 
 
-def _drawn(compared: Compared) -> list[Difference]:
-    """The differences that one axis of points can hold."""
-    found = [
-        one
-        for against in compared.against
-        for task, one in zip(compared.lineup.tasks, against.by_task, strict=True)
-        if task.drawn_to_scale
-    ]
-    found += [against.average for against in compared.against]
-    return [difference for difference in found if isinstance(difference, Difference)]
+def _result_key(run: UUID, column: Column) -> _ResultKey:
+    return run, column.task, column.metric, column.filter
 
 
-def _decided(compared: Compared, cell: Cell, task: Task, address: Address) -> Cell:
-    """Where one is ahead, with the questions that decide it."""
-    vs = "" if cell.side is _first_other(compared) else cell.side.key
-    questions = cell.found.questions if isinstance(cell.found, Difference) else None
-    if not cell.who or questions is None or questions.deciding is None:
-        return cell
-    gone = dict.fromkeys(("part", "page", "doc"), "")
-    url = address.url("questions", task=task.key, vs=vs, show="decide", **gone)
-    return replace(cell, deciding=len(questions.deciding), deciding_url=url)
-
-
-def _first_other(compared: Compared) -> Side:
-    """The side that is shown in detail unless the address names another."""
-    return compared.lineup.sides[compared.against[0].side]
-
-
-def _cell(compared: Compared, side: int, found: Found, axis: Axis, task: Task | None) -> Cell:
-    lineup = compared.lineup
-    base, other = lineup.sides[compared.base], lineup.sides[side]
-    number = task.numbers[side] if task else None
-    drawn = axis if task is None or task.drawn_to_scale else None
-    said = told(found, task.metric if task else "acc", (base.name, other.name), drawn)
-    cell = Cell(side=other, found=found, number=number, **vars(said))
-    if not isinstance(found, Difference):
-        return cell
-    return replace(
-        cell,
-        full=f"{said.full}, q = {found.q:.3g}",
-        tally=found.questions.tally if found.questions else None,
-        resolved="yes" if found.resolved else "no",
-        p=p_value(found.p_value),
-        p_holm=p_value(found.p_holm),
-        p_bh=p_value(found.p_bh),
+def _stored_results(runs: Sequence[UUID]) -> dict[_ResultKey, Result]:
+    rows = Result.objects.filter(run_id__in=runs, subset="").only(
+        "run_id", "task_name", "metric", "filter", "higher_is_better"
     )
+    return {(row.run_id, row.task_name, row.metric, row.filter): row for row in rows}
+
+
+def _number(
+    board: Board,
+    row: int,
+    place: int,
+    runs: tuple[UUID, ...],
+    results: tuple[Result | None, ...],
+) -> Number | None:
+    score = board.score(row, place)
+    if score is None or not results:
+        return None
+    known = [result.pk for result in results if result]
+    scores = board.normalised if board.by_chance else board.scores
+    low, value, high = (float(a[row, place]) for a in (scores.low, scores.value, scores.high))
+    return Number(
+        score=score,
+        # A result that was removed since the board was built leaves the number without questions.
+        results=tuple(known) if len(known) == len(results) else (),
+        runs=runs,
+        normalised=None if np.isnan(value) else Interval(low, value, high),
+    )
+
+
+def _why_missing(board: Board, row: int, place: int) -> str:
+    standing = board.standing_of(row, place)
+    if standing is Standing.SCORED:
+        return ""
+    reason = board.why.get((row, place), "")
+    return f"{standing}: {reason}" if reason else str(standing)
+
+
+def _part_chances(board: Board) -> dict[tuple[str, str], Mapping[str, float]]:
+    """By benchmark and style what guessing gives on each part, where parts differ in it."""
+    rows = SuiteEntry.objects.filter(
+        suite__name=board.suite, suite__version=board.version, draw=0
+    ).values_list("benchmark", "style", "part_chances")
+    return {(benchmark, style): chances for benchmark, style, chances in rows if chances}
+
+
+# Runs of one benchmark
+
+
+def lineup_of_runs(runs: Sequence[Run]) -> Lineup:
+    """Finished runs of one benchmark; they come with their task, their variant and its model."""
+    first = runs[0]
+    title, metric, filter_ = _shown_metric(first)
+    rows = Result.objects.filter(
+        run__in=runs,
+        subset="",
+        task_name__in={run.task.name for run in runs},
+        metric=metric,
+        filter=filter_,
+    ).order_by("pk")
+    by_run = {(row.run_id, row.task_name): row for row in rows}
+    results = [by_run.get((run.pk, run.task.name)) for run in runs]
+    numbers = [_number_of_run(run, row) for run, row in zip(runs, results, strict=True)]
+    task = Task(
+        key=first.task.benchmark,
+        benchmark=first.task.benchmark,
+        title=title,
+        style=first.task.style,
+        name=first.task.name,
+        metric=metric,
+        filter=filter_,
+        shots=first.shots,
+        n=results[0].n if results[0] else None,
+        numbers=tuple(numbers),
+        why=tuple("" if number else f"no result for {metric}" for number in numbers),
+        higher_is_better=results[0].higher_is_better if results[0] else True,
+    )
+    sides = [_side_of_run(run, number) for run, number in zip(runs, numbers, strict=True)]
+    return Lineup(sides=named(sides), tasks=(task,), averaged=False)
+
+
+def _shown_metric(run: Run) -> tuple[str, str, str]:
+    """Title, metric and filter under which the newest suite with this run's task shows it."""
+    entries = SuiteEntry.objects.filter(task__benchmark=run.task.benchmark)
+    entry = (
+        entries.filter(SuiteEntry.asking(run.run_key)).order_by("-suite__created").first()
+        or entries.filter(task=run.task).order_by("-suite__created").first()
+    )
+    if entry:
+        return entry.title, entry.metric, entry.filter
+    own = run.results.filter(subset="", task_name=run.task.name, metric=run.task.primary_metric)
+    filter_ = own.order_by("pk").values_list("filter", flat=True).first()
+    return run.task.benchmark, run.task.primary_metric, filter_ or "none"
+
+
+def _side_of_run(run: Run, number: Number | None) -> Side:
+    variant = run.variant
+    shots = "1 shot" if run.shots == 1 else f"{run.shots} shots"
+    return Side(
+        key=str(run.pk),
+        repo_id=variant.hub_model.repo_id,
+        commit=variant.commit,
+        dtype=variant.dtype,
+        quantisation=variant.quantisation,
+        way=variant.way,
+        flag_reason=variant.hub_model.flag_reason,
+        asked=f"{Style(run.task.style).label}, {shots}",
+        score=number.score if number else None,
+    )
+
+
+def _number_of_run(run: Run, result: Result | None) -> Number | None:
+    if result is None:
+        return None
+    return Number(
+        score=Score(result.value, result.low, result.high, result.n),
+        results=(result.pk,),
+        runs=(run.pk,),
+        style=run.task.style,
+        docs_digest=run.docs_digest,
+    )
+
+
+# Names
+
+
+def named(sides: Sequence[Side]) -> tuple[Side, ...]:
+    """The sides with their letters, each with the shortest names that no other has."""
+    lettered = [replace(side, letter=letter) for side, letter in zip(sides, LETTERS, strict=False)]
+    names = [side.model for side in lettered]
+    for qualifier in _QUALIFIERS:
+        times = Counter(names)
+        words = [qualifier(side) for side in lettered]
+        # A word that all sides of one name share tells none from another.
+        telling = {
+            name
+            for name in times
+            if len({word for word, of in zip(words, names, strict=True) if of == name}) > 1
+        }
+        names = [
+            f"{name}, {word}" if name in telling and word else name
+            for name, word in zip(names, words, strict=True)
+        ]
+    return tuple(
+        replace(side, name=name, short=_shortest(name, [*names[:place], *names[place + 1 :]]))
+        for place, (side, name) in enumerate(zip(lettered, names, strict=True))
+    )
+
+
+_QUALIFIERS: tuple[Callable[[Side], str], ...] = (
+    lambda side: side.owner,
+    lambda side: side.quantisation or side.dtype,
+    lambda side: side.way,
+    lambda side: side.commit[:7],
+    lambda side: side.asked,
+    lambda side: side.letter,
+)
+SHORTEST = 3
+"""Letters of a short name: fewer say nothing."""
+
+
+def _shortest(name: str, others: Sequence[str]) -> str:
+    """The first words of a name that no other name begins with: Quillon of Quillon-3-14B-Chat."""
+    for end in re.finditer(r"(?<=\w)[-_](?=\w)", name):
+        beginning = name[: end.start()]
+        taken = any(re.match(rf"{re.escape(beginning)}(\W|_|$)", other) for other in others)
+        if len(beginning) >= SHORTEST and not taken:
+            return beginning
+    return name

@@ -137,6 +137,11 @@ def exactly(number: object) -> str:
 
 
 @register.filter
+def p_value(p: float) -> str:
+    return "< 0.001" if p < 0.001 else f"{p:.3f}"
+
+
+@register.filter
 def count(value: int | None) -> str:
     return "" if value is None else f"{value:,}"
 

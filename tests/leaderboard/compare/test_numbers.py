@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from evalcore.record import SAMPLE_SCHEMA
 from evalcore.stats import paired_difference
-from leaderboard.compare.lineup import Number, Side, Task, named
-from leaderboard.compare.pair import Apart, Difference, How, difference
-from leaderboard.compare.question import differences
+from leaderboard.compare.differences import Difference, How, NoDifference, difference
+from leaderboard.compare.question import text_differences
+from leaderboard.compare.table import Number, Side, Task, named
 from leaderboard.samples import Layout, Vector, facts_of, rows_in
 from leaderboard.snapshot import Score
 
@@ -81,13 +81,13 @@ def test_questions_of_one_cluster_are_not_independent() -> None:
     cluster[order] = np.arange(N) // 6
     vectors = {1: Vector(layout(cluster=cluster), False, a), 2: Vector(layout(), False, b)}
     clustered = found(task_of((1,), (2,)), vectors)
-    expected = paired_difference(b, a, cluster.tolist())
+    expected = paired_difference(a, b, cluster.tolist())
     assert (clustered.value, clustered.low, clustered.high) == pytest.approx(
         (expected.difference, expected.low, expected.high)
     )
     plain = found(task_of((1,), (2,)), {**vectors, 1: Vector(layout(), False, a)})
     assert clustered.high - clustered.low > plain.high - plain.low
-    assert clustered.questions.crosstab.clustered
+    assert clustered.questions.clustered
 
 
 def test_fixed_parts_are_no_source_of_error() -> None:
@@ -129,7 +129,7 @@ def test_the_average_takes_differences_from_chance_as_the_suite_does() -> None:
     two = layout(task=part, tasks=("easy", "hard"))
     vectors = {1: Vector(two, False, a), 2: Vector(two, False, b)}
     by_part = found(task_of((1,), (2,), part_chances={"easy": 0.5, "hard": 0.25}), vectors)
-    means = [(b - a)[part == place].mean() for place in (0, 1)]
+    means = [(a - b)[part == place].mean() for place in (0, 1)]
     expected = (means[0] / 0.5 + means[1] / 0.75) / 2
     assert by_part.shares[0].difference == pytest.approx(expected)
 
@@ -143,12 +143,12 @@ def test_fewer_is_better_of_a_perplexity_and_without_interval_there_is_no_differ
     number = Number(score=Score(0.5, 0.5, 0.5, N), results=(), runs=(RUN,))
     task = task_of((1,), (2,), numbers=(number, number))
     one = difference(task, 0, 1, {})
-    assert isinstance(one, Apart)
+    assert isinstance(one, NoDifference)
     assert "no interval is known" in one.why
 
 
 def side(repo_id: str, commit: str = "a" * 40, dtype: str = "float32") -> Side:
-    return Side(letter="", key="", repo_id=repo_id, commit=commit, dtype=dtype, quantisation="")
+    return Side(key="", repo_id=repo_id, commit=commit, dtype=dtype, quantisation="")
 
 
 def test_names_are_as_short_as_they_can_be_told_apart() -> None:
@@ -166,12 +166,29 @@ def test_names_are_as_short_as_they_can_be_told_apart() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("names", "shortest"),
+    [
+        (("Quillon-3-14B-Chat", "Vessimer-2-12B"), ("Quillon", "Vessimer")),
+        (("pythia-70m", "pythia-160m"), ("pythia-70m", "pythia-160m")),
+        (("gpt-neo-125m", "gpt2-xl"), ("gpt", "gpt2")),
+        (("Qwen-7B", "Qwen-7B-Chat"), ("Qwen-7B", "Qwen-7B-Chat")),
+        (("a-b", "c-d"), ("a-b", "c-d")),
+    ],
+)
+def test_a_title_has_the_beginning_of_a_name_while_no_other_begins_so(
+    names: tuple[str, ...], shortest: tuple[str, ...]
+) -> None:
+    sides = named([side(f"lab/{name}") for name in names])
+    assert tuple(one.short for one in sides) == shortest
+
+
 LINES = st.lists(st.text(alphabet="ab \n.", max_size=12), max_size=8).map("\n".join)
 
 
 @given(LINES, LINES)
 def test_the_pieces_of_two_texts_are_the_texts(first: str, second: str) -> None:
-    sides = differences(first, second)
+    sides = text_differences(first, second)
     assert tuple("".join(piece.text for piece in one) for one in sides) == (first, second)
     kept = ["".join(piece.text for piece in one if not piece.changed) for one in sides]
     assert kept[0] == kept[1]

@@ -86,40 +86,64 @@ def scores(variant: Variant, task: str) -> np.ndarray:
     return np.array([row["correct"] for row in make.samples_of(run_of(variant, task))])
 
 
-def differences(html: str) -> list[tuple[float, float, float]]:
-    """Value and bounds of each difference by task in full precision, that of the average last."""
-    forest = html[html.index('id="forest"') :]
-    number = r"(-?[0-9.e-]+)"
-    found = re.findall(rf'title="{number}, 95% interval {number} to {number}, q', forest)
-    return [(float(value), float(low), float(high)) for value, low, high in found]
+Interval = tuple[float, float, float]
+EXACT = r'title="(-?[0-9.e-]+), 95% interval (-?[0-9.e-]+) to (-?[0-9.e-]+)'
 
 
-def forest_rows(html: str) -> list[str]:
-    """The rows of tasks, then that of the average."""
-    forest = html[html.index("tbl forest") : html.index('class="hang"')]
-    return forest.split('<tr role="row"')[2:]
+def headline(html: str) -> Interval:
+    """Value and bounds of the difference that the page is about."""
+    value, low, high = re.findall(rf'class="diff num" {EXACT}', html)[0]
+    return float(value), float(low), float(high)
+
+
+def forest_rows(html: str, of: str = 'id="forest"') -> dict[str, str]:
+    """The row of each benchmark, or each part."""
+    table = html[html.index(of) :]
+    rows = re.findall(r'<tr role="row"[^>]*>\s*<th role="rowheader".*?</tr>', table, re.DOTALL)
+    return {text_of(re.findall(r"<a [^>]*>(.*?)</a>", row)[0]): row for row in rows}
+
+
+def differences(html: str, of: str = 'id="forest"') -> dict[str, Interval]:
+    """By benchmark value and bounds in full precision."""
+    found = {}
+    for title, row in forest_rows(html, of).items():
+        for value, low, high in re.findall(rf"<b {EXACT}, q", row):
+            found[title] = (float(value), float(low), float(high))
+    return found
 
 
 def crosstab(html: str) -> list[int]:
-    """Both right, only the baseline, only the other, both wrong."""
-    table = html[html.index('class="two"') :]
-    return [int(n) for n in re.findall(r"<b>(\d+)</b>", table)[:4]]
+    """Both right, only A, only B, neither."""
+    label = re.findall(r"Both right (\d+), only A (\d+), only B (\d+), neither (\d+)", html)
+    return [int(number) for number in label[0]]
 
 
-def p_values(html: str) -> list[str]:
-    return [unescape(cell).strip() for cell in re.findall(r'data-l="p">([^<]*)<', html)]
+def criteria(html: str) -> dict[str, list[str]]:
+    """By benchmark the cells of how its verdict was reached."""
+    table = html[html.index('id="criteria"') :]
+    rows = re.findall(r"<tr>\s*<th scope=\"row\">(.*?)</th>(.*?)</tr>", table, re.DOTALL)
+    return {
+        text_of(title): [text_of(cell) for cell in re.findall(r"<td.*?</td>", cells, re.DOTALL)]
+        for title, cells in rows
+    }
+
+
+def title(html: str) -> str:
+    return text_of(re.findall(r"<h1[^>]*>(.*?)</h1>", html, re.DOTALL)[0])
 
 
 def test_the_differences_and_the_exact_test_are_those_of_the_paired_scores(
     client: Client, pair: str, strong: Variant, weak: Variant
 ) -> None:
-    expected = [paired_difference(scores(weak, t), scores(strong, t)) for t in TASKS]
+    expected = {t.title(): paired_difference(scores(strong, t), scores(weak, t)) for t in TASKS}
     html = get(client, pair)
     found = differences(html)
-    for one, by_task in zip(found, expected, strict=False):
-        assert one == pytest.approx((by_task.difference, by_task.low, by_task.high), abs=1e-6)
-    corrected = holm([one.p_value for one in expected])
-    assert p_values(html)[:2] == ["< 0.001" if p < 0.001 else f"{p:.3f}" for p in corrected]
+    assert found.keys() == expected.keys()
+    for name, one in expected.items():
+        assert found[name] == pytest.approx((one.difference, one.low, one.high), abs=1e-6)
+    p_values = holm([one.p_value for one in expected.values()])
+    for name, p in zip(expected, p_values, strict=True):
+        assert criteria(html)[name][2] == ("< 0.001" if p < 0.001 else f"{p:.3f}")
     html = get(client, f"{pair}&task=facts")
     a, b = scores(strong, "facts") == 1, scores(weak, "facts") == 1
     only_a, only_b = int((a & ~b).sum()), int((~a & b).sum())
@@ -128,51 +152,99 @@ def test_the_differences_and_the_exact_test_are_those_of_the_paired_scores(
     assert (f"p = {p:.3f}" if p >= 0.001 else "p < 0.001") in text_of(html)
 
 
-def test_the_average_adds_the_tasks_as_independent_parts(
-    client: Client, pair: str, suite: Suite, strong: Variant, weak: Variant
-) -> None:
-    by_task = [paired_difference(scores(weak, t), scores(strong, t)) for t in TASKS]
-    variances = [(part.stderr / 2) ** 2 for part in by_task]
-    value, low, high = differences(get(client, pair))[-1]
-    assert value == pytest.approx(sum(part.difference for part in by_task) / 2)
+def test_the_page_says_what_its_download_holds(client: Client, pair: str) -> None:
+    """Every number of the page, made once more from the file of all questions."""
+    file = json_file(client, pair.replace("/compare?", "/compare.json?"))
+    html = get(client, pair)
+    by_task: dict[str, list[tuple[float, float]]] = {}
+    for row in file["questions"]:
+        by_task.setdefault(row["benchmark"], []).append((row["A.score"], row["B.score"]))
+    found, rows, shares = differences(html), forest_rows(html), []
+    right = np.zeros(4, int)
+    for name, pairs in by_task.items():
+        a, b = np.array(pairs).T
+        one = paired_difference(a, b)
+        shares.append(one)
+        assert found[name.title()] == pytest.approx((one.difference, one.low, one.high), abs=1e-6)
+        cells = re.findall(r"<b>([\d.]+)</b>", rows[name.title()])
+        assert cells == [f"{100 * side.mean():.1f}" for side in (a, b)]
+        signed = f"{100 * one.difference:+.1f}".replace("-", "−")
+        ends = [f"{100 * end:.1f}".replace("-", "−") for end in (one.low, one.high)]
+        assert f"{signed} {' to '.join(ends)}" in text_of(rows[name.title()])
+        right += [((a == x) & (b == y)).sum() for x, y in ((1, 1), (1, 0), (0, 1), (0, 0))]
+    assert crosstab(html) == right.tolist()
+    value, low, high = headline(html)
+    assert value == pytest.approx(np.mean([one.difference for one in shares]))
     # About 118 degrees of freedom: a quantile of 1.98.
-    assert (high - low) / 2 == pytest.approx(1.98 * np.sqrt(sum(variances)), rel=2e-3)
-    board = make.board(suite)
-    averages = [board.average.value[board.row_of[variant.pk]] for variant in (weak, strong)]
-    assert value == pytest.approx(averages[0] - averages[1])
+    error = np.sqrt(sum((one.stderr / len(shares)) ** 2 for one in shares))
+    assert (high - low) / 2 == pytest.approx(1.98 * error, rel=2e-3)
+    assert f"same {len(file['questions'])} questions" in text_of(html)
 
 
-def test_the_verdict_comes_first_and_says_who_is_ahead_and_by_how_much(
+def test_the_title_says_who_leads_by_how_much_and_the_cards_have_both_averages(
     client: Client, pair: str, suite: Suite, strong: Variant, weak: Variant
 ) -> None:
     html = get(client, pair)
+    value, low, high = headline(html)
+    assert title(html) == f"strong leads weak by {100 * value:.1f} points"
     page = text_of(html[html.index("<main") :])
-    assert re.search(r"strong is ahead of weak by [0-9.]+ points \([0-9.]+ to [0-9.]+\)\.", page)
-    assert "strong is ahead of weak on Facts and Sums." in page
-    found = "A difference this large is found in four of five such measurements, or more often."
-    assert found in page
-    assert "2 differences on this page (Holm)" in page
-    assert page.index("strong is ahead of weak by") < page.index("Both were asked the same thing")
-    assert page.index("Both were asked the same thing") < page.index("Task by task")
-    apart = {t: abs((scores(strong, t) - scores(weak, t)).mean()) for t in TASKS}
-    farthest = max(apart, key=lambda name: apart[name])
-    assert f"{farthest.title()}: who is right where" in page
-    assert "Questions they answered differently" in page
-    # Its links name the task, in case another one lies farthest apart by then.
-    (first, *_) = re.findall(r'href="([^"]*doc=[^"]*)"', html)
-    assert f"task={farthest}&amp;" in first
-    other = next(name for name in TASKS if name != farthest)
-    assert f"{other.title()}: who is right where" in text_of(get(client, f"{pair}&task={other}"))
+    assert f"{100 * low:.1f} to {100 * high:.1f}: beyond chance" in page
+    board = make.board(suite)
+    for variant, letter in ((strong, "A"), (weak, "B")):
+        row = board.row_of[variant.pk]
+        average = board.average_of(row)
+        ends = f"{100 * average.low:.1f}–{100 * average.high:.1f}"
+        name = variant.hub_model.name
+        maker = variant.hub_model.owner[:2].capitalize()
+        card = f"{letter} {maker} {name} {100 * average.value:.1f} {ends} rank {row + 1}"
+        assert card in page
+    turned = get(client, address_of(weak, strong))
+    assert title(turned) == title(html)
+    assert headline(turned) == pytest.approx((-value, -high, -low))
+    assert "Asked the same way" in page
+    assert page.index("beyond chance") < page.index("Asked the same way")
+    assert page.index("Asked the same way") < page.index("By benchmark")
+
+
+def test_the_wins_count_what_is_claimed_of_the_benchmarks(client: Client, pair: str) -> None:
+    html = get(client, pair)
+    claims = [re.findall(r'class="r d k?(\w?)"', row)[0] for row in forest_rows(html).values()]
+    a, b, even = (claims.count(claim) for claim in ("a", "b", ""))
+    assert f"A on {a}, B on {b}, even on {even}" in text_of(html)
+    wins = html[html.index('class="wins"') : html.index("beyond chance</p>")]
+    assert re.findall(r'<i(?: class="(\w)")?></i>', wins) == ["a"] * a + [""] * even + ["b"] * b
+
+
+def test_a_style_that_turns_two_models_round_is_named(client: Client, suite: Suite) -> None:
+    pairs = {"cloze": (0.9, 0.4), "mmlu": (0.4, 0.9)}
+    first, second = (
+        make.evaluated(
+            f"lab/{name}", suite, {style: both[place] for style, both in pairs.items()}, n=N
+        )
+        for place, name in enumerate(("first", "second"))
+    )
+    for style in ("own", "cloze", "mmlu"):
+        make.built(suite, style)
+    address = address_of(first, second)
+    in_mmlu = address.replace("?", "?style=mmlu&")
+    own, mmlu = get(client, address), get(client, in_mmlu)
+    assert title(own).startswith("first leads second by ")
+    assert title(mmlu).startswith("second leads first by ")
+    value, low, high = headline(mmlu)
+    assert f"In MMLU-style, B leads by {100 * abs(value):.1f}" in text_of(own)
+    bounds = f"{100 * low:.1f} to {100 * high:.1f}".replace("-", "−")
+    assert f"{bounds}: the way of asking turns these two round. See it" in text_of(own)
+    assert f'href="{in_mmlu.replace("&", "&amp;")}">See it' in own
 
 
 def test_models_that_cannot_be_told_apart_are_not_ranked(client: Client, suite: Suite) -> None:
     skill = {"cloze": 0.5, "mmlu": 0.5}
     alike = [make.evaluated(f"lab/{name}", suite, skill, n=N) for name in ("one", "other")]
     page = get(client, compared(suite, *alike))
-    html = text_of(page)
-    assert "one and other cannot be told apart: the difference is " in html
-    assert " is ahead of " not in html
-    assert 'property="og:title" content="one and other cannot be told apart: ' in page
+    assert title(page) == "one and other cannot be told apart"
+    assert " leads " not in title(page)
+    assert 'property="og:title" content="one and other cannot be told apart"' in page
+    assert "not told apart" in text_of(page[page.index("duel") : page.index("strip")])
 
 
 @pytest.mark.parametrize(
@@ -185,36 +257,23 @@ def test_a_row_has_one_verdict_and_the_mark_of_it(
     for entry in suite.entries.filter(own=True):
         for variant, share, seed in zip((first, second), (skill, 0.5), seeds, strict=True):
             make.finish(make.queued_run(variant, entry), skill=share, n=N, seed=seed)
-    found = [paired_difference(scores(second, t), scores(first, t)) for t in TASKS]
-    said, states = [], []
-    for one, p in zip(found, holm([one.p_value for one in found]), strict=True):
+    found = [paired_difference(scores(first, t), scores(second, t)) for t in TASKS]
+    html = get(client, compared(suite, first, second))
+    rows = forest_rows(html)
+    claims = []
+    for task, one, p in zip(TASKS, found, holm([one.p_value for one in found]), strict=True):
         ahead = p <= 0.05 and (one.low > 0 or one.high < 0)
         # What is found in four of five cases: 2.8 standard errors, where the interval has 1.96.
         few = not ahead and (one.high - one.low) / 2 * 2.8016 / 1.96 > 0.05
-        states.append("ahead" if ahead else "few" if few else "open")
-        who = "B b" if one.difference > 0 else "A a"
-        said.append({"ahead": f"{who} ahead", "few": "too few questions", "open": "not told apart"})
-    html = get(client, compared(suite, first, second))
-    assert verdicts(html)[:2] == [words[state] for words, state in zip(said, states, strict=True)]
-    assert marks(html)[:2] == states
-    claims = [t.title() for t, state in zip(TASKS, states, strict=True) if state == "ahead"]
-    summary = text_of(html[html.index('aria-labelledby="forest"') : html.index('id="forest"')])
-    assert [t.title() in summary.partition("How many")[0] for t in TASKS] == [
-        t.title() in claims for t in TASKS
-    ]
-    better, worse, equal = re.findall(r"B b [+−]\S+ ±\S+ (\d) (\d) (\d) 0 ", summary)[0]
-    assert (int(better) + int(worse), int(equal)) == (len(claims), 2 - len(claims))
-
-
-def verdicts(html: str) -> list[str]:
-    """By row the verdict, without the questions that decide it."""
-    reading = r'class="reading[^>]*>(.*?)(?:<a class="decide".*?)?</td>'
-    return [text_of(re.findall(reading, row, re.DOTALL)[0]) for row in forest_rows(html)]
-
-
-def marks(html: str) -> list[str]:
-    """By row its mark: a full circle, an empty one, or a stroke."""
-    return [re.findall(r'class="(\w*)"', row)[0] for row in forest_rows(html)]
+        claim = ("a" if one.difference > 0 else "b") if ahead else ""
+        words = {"a": "A a ahead", "b": "B b ahead", "": "not told apart"}[claim]
+        verdict = criteria(html)[task.title()][5]
+        assert verdict.startswith("too few questions" if few else words)
+        mark = re.findall(r'<circle class="(\S+)"', rows[task.title()])
+        assert mark == ["f-" + claim if claim else "hollow"]
+        claims.append(claim)
+    a, b, even = (claims.count(claim) for claim in ("a", "b", ""))
+    assert f"A on {a}, B on {b}, even on {even}" in text_of(html)
 
 
 def test_the_same_score_on_every_question_is_a_difference_of_exactly_nothing(
@@ -227,13 +286,13 @@ def test_the_same_score_on_every_question_is_a_difference_of_exactly_nothing(
             make.finish(run, skill=0.6, n=N, seed=5)
         twins.append(submission.variant)
     html = get(client, compared(suite, *twins))
-    assert "one and copy have the same score on every question." in text_of(html)
-    assert differences(html)[0] == (0, 0, 0)
-    forest = html[html.index("tbl forest") : html.index('id="criteria"')]
-    assert 'class="dot"' not in forest
-    assert text_of(forest).count("same on every question") == 3
-    detail = get(client, f"{compared(suite, *twins)}&task=facts")
-    assert "no question tells one from the other" in text_of(detail)
+    assert title(html) == "one and copy have the same score on every question"
+    assert set(differences(html).values()) == {(0, 0, 0)}
+    assert headline(html) == (0, 0, 0)
+    assert "<circle" not in html
+    assert "No question tells one from the other" in text_of(
+        get(client, f"{compared(suite, *twins)}&task=facts")
+    )
 
 
 def test_where_every_question_differs_alike_the_scores_are_taken_as_independent(
@@ -245,38 +304,87 @@ def test_where_every_question_differs_alike_the_scores_are_taken_as_independent(
         results = run_of(variant, "facts").results.filter(subset="", metric="acc")
         results.update(low=bounds.low, high=bounds.high)
     html = get(client, compared(suite, right, wrong))
-    value, low, high = differences(html)[0]
-    assert value == low == -1
-    assert -0.95 < high < -0.9
-    assert "unpaired" in html
-    assert "A right ahead" in text_of(html)
+    value, low, high = differences(html)["Facts"]
+    assert value == high == 1
+    assert 0.9 < low < 0.95
+    assert "unpaired" in forest_rows(html)["Facts"]
+    assert criteria(html)["Facts"][5].startswith("A right ahead")
 
 
-def test_several_models_stand_against_the_baseline_that_the_reader_chooses(
+def matrix(html: str) -> list[list[str]]:
+    """The cells as read, by row."""
+    table = html[html.index('class="matrix"') :]
+    body = table[table.index("<tbody") : table.index("</tbody>")]
+    return [
+        [text_of(cell) for cell in re.findall(r"<td.*?</td>", row, re.DOTALL)]
+        for row in body.split("<tr>")[1:]
+    ]
+
+
+def test_several_models_are_compared_all_with_all(
     client: Client, suite: Suite, strong: Variant, weak: Variant
 ) -> None:
     middle = make.evaluated("lab/middle", suite, {"cloze": 0.65, "mmlu": 0.5}, n=N)
+    html = get(client, compared(suite, weak, strong, middle))
+    assert title(html) == "B leads two"
+    shared = re.findall(r'property="og:title" content="([^"]*)"', html)[0]
+    assert shared.startswith("strong leads middle and weak")
+    names = re.findall(r'<a href="/models/lab/(\w+)"', html[html.index("six-list") :])
+    assert names == ["strong", "middle", "weak"], "the best first"
+    rows = matrix(html)
+    for place, (first, second) in {
+        (0, 1): (strong, middle),
+        (0, 2): (strong, weak),
+        (1, 2): (middle, weak),
+    }.items():
+        value, low, high = headline(get(client, address_of(first, second)))
+        row, column = place
+        assert rows[row][column].startswith(f"+{100 * value:.1f} ")
+        assert f"{100 * low:.1f} to {100 * high:.1f}" in rows[row][column]
+        assert rows[column][row].startswith(f"−{100 * value:.1f} ")
+        link = f"m={first.pk}%2C{second.pk}"
+        assert f'href="/compare?{link}"' in html
+    assert [rows[place][place] for place in range(3)] == [""] * 3
+    dots = html[html.index("dots-wide") : html.index("dots-thin")]
+    assert re.findall(r'class="mid t-on t-9 t-b"[^>]*>(\w)<', dots).count("A") == len(TASKS)
+
+
+def test_earlier_addresses_lead_to_the_same_comparison(
+    client: Client, suite: Suite, strong: Variant, weak: Variant, pair: str
+) -> None:
+    middle = make.evaluated("lab/middle", suite, {"cloze": 0.65, "mmlu": 0.5}, n=N)
     address = compared(suite, strong, weak, middle)
-    html = text_of(get(client, address))
-    assert "Against strong: weak and middle are behind." in html
-    assert "4 differences on this page (Holm)" in html
-    html = text_of(get(client, f"{address}&base={middle.pk}"))
-    assert "Against middle: strong is ahead; weak is behind." in html
-    detail = get(client, f"{address}&base={middle.pk}&vs={weak.pk}&task=sums")
+
+    def leads_to(earlier: str) -> str:
+        response = client.get(earlier)
+        assert response.status_code == 302
+        return str(response["Location"])
+
+    assert leads_to(f"{pair}&base={weak.pk}") == address_of(weak, strong)
+    assert leads_to(f"{address}&base={middle.pk}") == address_of(middle, strong, weak)
+    asked = f"{address}&base={middle.pk}&vs={weak.pk}&task=sums"
+    assert leads_to(asked) == f"{address_of(middle, weak)}&task=sums"
+    html = get(client, leads_to(asked))
     a, b = scores(middle, "sums") == 1, scores(weak, "sums") == 1
-    assert crosstab(detail)[1:3] == [int((a & ~b).sum()), int((~a & b).sum())]
+    assert crosstab(html)[1:3] == [int((a & ~b).sum()), int((~a & b).sum())]
+    assert leads_to(f"{address}&task=sums") == f"{address_of(strong, weak)}&task=sums"
 
 
 def test_a_missing_task_is_counted_as_missing_and_spoils_the_average(
-    client: Client, suite: Suite, strong: Variant
+    client: Client, suite: Suite, strong: Variant, weak: Variant
 ) -> None:
     part = make.make_submission(make.make_variant("lab/part"), suite)
     make.finish(part.runs.get(task__name="facts"), skill=0.4, n=N)
-    html = text_of(get(client, compared(suite, strong, part.variant)))
-    assert "There is no difference of averages: part has no number for Sums that compares." in html
-    assert "queued" in html
-    table = html[html.index("Tasks: better") :]
-    assert re.search(rf"B part .*? 0 1 0 1 \d+ \d+ \d+ {N} ", table)
+    html = get(client, compared(suite, strong, part.variant))
+    assert title(html) == "strong leads part on 1 of 1 benchmarks"
+    assert "part has no number for Sums that compares" in text_of(html)
+    assert "A on 1, B on 0, even on 0" in text_of(html)
+    assert "1 without two numbers that compare" in text_of(html)
+    assert "queued" in text_of(forest_rows(html)["Sums"])
+    several = get(client, address_of(strong, part.variant, weak))
+    assert title(several) == "A leads one"
+    assert "1–0 benchmarks" in matrix(several)[0]
+    assert "compared with part" in several
 
 
 def test_runs_of_one_benchmark_are_compared_and_their_pins_told(
@@ -286,10 +394,13 @@ def test_runs_of_one_benchmark_are_compared_and_their_pins_told(
         engine_version="0.2.0", environment={"device": "cuda", "torch": "2.9.1"}
     )
     html = get(client, address_of_runs(*runs))
-    expected = paired_difference(scores(weak, "facts"), scores(strong, "facts"))
-    (found,) = differences(html)
-    assert found == pytest.approx((expected.difference, expected.low, expected.high), abs=1e-6)
-    assert "Both were asked the same thing. Computed otherwise: engine and device." in text_of(html)
+    expected = paired_difference(scores(strong, "facts"), scores(weak, "facts"))
+    exactly = pytest.approx((expected.difference, expected.low, expected.high), abs=1e-6)
+    assert differences(html)["Facts"] == exactly
+    assert headline(html) == exactly
+    assert title(html) == f"strong leads weak by {100 * expected.difference:.1f} points on Facts"
+    assert "Asked the same way" in text_of(html)
+    assert "Computed with different engine and device." in text_of(html)
     assert crosstab(html)
     assert "512 tokens" in text_of(html)
     assert "transformers 5.23.0 not recorded not known" in text_of(html)
@@ -300,17 +411,21 @@ def test_runs_that_were_asked_otherwise_are_shown_and_not_subtracted(
 ) -> None:
     Run.objects.filter(pk=runs[1].pk).update(mode="compat")
     html = text_of(get(client, address_of_runs(*runs)))
-    assert "asked the same questions, but not in the same way: scoring mode." in html
+    assert "Not asked the same way The same questions, but different scoring mode." in html
     html = get(client, address_of_runs(run_of(strong, "facts"), run_of(weak, "facts_mmlu")))
-    assert "They were not asked the same thing: other prompt style." in text_of(html)
-    assert "asked in another style: MMLU-style, the baseline Cloze" in text_of(html)
-    assert differences(html) == []
-    assert 'class="two"' not in html
+    assert "Not asked the same thing" in text_of(html)
+    assert "asked in another style" in text_of(forest_rows(html)["Facts"])
+    assert title(html) == "strong and weak have no numbers that compare"
+    assert differences(html) == {}
+    assert "venn" not in html
     entry = suite.entries.get(task__name="facts")
     fewer = make.finish(make.queued_run(make.make_variant("lab/fewer"), entry), n=50)
     html = get(client, address_of_runs(run_of(strong, "facts"), fewer))
-    assert "other questions than the baseline’s (n = 50)" in text_of(html)
-    assert differences(html) == []
+    assert f"asked other questions (n = {N} and 50)" in text_of(html)
+    assert differences(html) == {}
+    several = get(client, address_of_runs(*runs, fewer))
+    assert "not compared" in text_of(several)
+    assert "compared with fewer" in several
 
 
 def test_what_cannot_be_compared_is_named_and_the_rest_is_compared(
@@ -320,8 +435,8 @@ def test_what_cannot_be_compared_is_named_and_the_rest_is_compared(
     html = text_of(get(client, address))
     assert "No model has the number 999999 on Workshop 1.0" in html
     assert "No model has the ID “lab/nobody”" in html
-    assert "strong is ahead of weak" in html
-    assert "strong is ahead of weak" in text_of(get(client, "/compare?m=lab%2Fstrong%2Clab%2Fweak"))
+    assert "strong leads weak" in html
+    assert "strong leads weak" in text_of(get(client, "/compare?m=lab%2Fstrong%2Clab%2Fweak"))
     waiting = make.make_submission(make.make_variant("lab/waiting"), suite).runs.get(
         task__name="facts"
     )
@@ -334,10 +449,10 @@ def test_what_cannot_be_compared_is_named_and_the_rest_is_compared(
     ]
     html = text_of(get(client, "/compare?run=" + "%2C".join(keys)))
     assert "lab/waiting on Facts is queued, so it has no answers to compare." in html
-    assert "lab/weak was asked Sums, the baseline Facts." in html
+    assert "lab/weak was asked Sums, the first Facts." in html
     assert "There is no run 00000000-0000-0000-0000-000000000000" in html
     assert "“no-run” is not a run" in html
-    assert "strong is ahead of weak" in html
+    assert "strong leads weak" in html
 
 
 def test_more_than_six_are_too_many(client: Client, db: None, settings: Any) -> None:
@@ -347,7 +462,7 @@ def test_more_than_six_are_too_many(client: Client, db: None, settings: Any) -> 
     html = text_of(get(client, compared(suite, *variants)))
     assert "A page compares two to 6 models, and 7 are chosen. Not shown: lab/m6." in html
     assert " m: " not in html
-    assert "m0 and 5 others" in html
+    assert "Six at most" in get(client, address_of(*variants[:6]))
 
 
 def test_a_flagged_model_says_why(client: Client, pair: str, suite: Suite) -> None:
@@ -460,8 +575,8 @@ def test_the_list_holds_every_question_where_they_part_the_largest_disagreement_
         if a["correct"] == b["correct"] == 0 and a["pick"] != b["pick"]
     ]
     html = get(client, f"{pair}&task=facts")
-    assert f"Only strong, {len(only)}" in text_of(html)
-    assert f"Both wrong, differently, {len(both_wrong)}" in text_of(html)
+    assert f"Only A {len(only)}" in text_of(html)
+    assert f"Both wrong, differently {len(both_wrong)}" in text_of(html)
     order = listed(client, f"{pair}&task=facts&show=base")
     assert sorted(order) == only
     for show, expected in (("base", only), ("other", other), ("wrong", both_wrong)):
@@ -484,36 +599,55 @@ def listed(client: Client, address: str) -> list[int]:
     found: list[int] = []
     for page in range(1, 9):
         html = get(client, address if page == 1 else f"{address}&page={page}")
-        table = html[html.index("parting") :]
+        section = html[html.index('class="qs"') :]
         # Readers count from 1, files from 0.
-        numbers = re.findall(r'class="full">\s*<a href="[^"]*">(\d+)</a>', table)
-        found += [int(number) - 1 for number in numbers]
-        if f">{page + 1}</a>" not in table:
+        found += [int(number) - 1 for number in re.findall(r'"q-name">(\d+)<', section)]
+        if f">{page + 1}</a>" not in section:
             break
     return found
+
+
+def test_all_questions_are_listed_over_all_benchmarks(
+    client: Client, pair: str, strong: Variant, weak: Variant
+) -> None:
+    html = get(client, pair)
+    only_a, only_b = crosstab(html)[1:3]
+    assert f"All {only_a + only_b} questions" in text_of(html)
+    assert html.count('class="q-name"') == 3, "a few without asking for the list"
+    every = f"{pair}&show=all"
+    assert f"All {only_a + only_b} Only A {only_a} Only B {only_b}" in text_of(get(client, every))
+    assert len(listed(client, every)) == only_a + only_b
+    first = next(t for t in TASKS if f'{t.title()} <span class="q-name"' in get(client, every))
+    apart = {t: abs((scores(strong, t) - scores(weak, t)).mean()) for t in TASKS}
+    assert first == max(apart, key=lambda name: apart[name]), "the farthest apart comes first"
+
+
+def test_the_list_says_what_both_answered_and_how_sure_they_were(
+    client: Client, pair: str, strong: Variant, weak: Variant
+) -> None:
+    html = get(client, f"{pair}&task=facts&show=base&sort=file")
+    (first, *_) = listed(client, f"{pair}&task=facts&show=base&sort=file")
+    line = text_of(re.findall(r'<ul class="qs">\s*<li>(.*?)</li>', html, re.DOTALL)[0])
+    for variant, letter, mark in ((strong, "A", "✓ right"), (weak, "B", "✗ wrong")):
+        row = make.samples_of(run_of(variant, "facts"))[first]
+        odds = np.exp([response["loglikelihood"] for response in row["responses"]])
+        share = odds[row["pick"]] / odds.sum()
+        choice = row["choices"][row["pick"]]
+        assert f"{letter} {choice} {mark} {100 * share:.1f} % sure" in line
 
 
 def test_a_lead_says_how_many_questions_decide_it_and_leads_to_them(
     client: Client, pair: str, strong: Variant, weak: Variant
 ) -> None:
     html = get(client, pair)
-    link = r'<a class="decide" href="([^"]+)">(\d+) questions decide this</a>'
-    (said,) = re.findall(link, forest_rows(html)[0])
-    address, number = unescape(said[0]), int(said[1])
-    scores = [
-        ScoreVector.objects.get(
-            result__run__variant=variant, result__task_name="facts", result__metric="acc"
-        )
-        for variant in (strong, weak)
-    ]
-    right = [np.unpackbits(np.frombuffer(one.values, np.uint8), count=N).sum() for one in scores]
-    lead = int(right[0]) - int(right[1])
+    link = r'<a class="decide" href="([^"]*task=facts[^"]*)">(\d+) questions decide this</a>'
+    ((address, number),) = re.findall(link, html)
+    right = [int(scores(variant, "facts").sum()) for variant in (strong, weak)]
     # Each question that the stronger alone has right takes one answer of its lead.
-    assert number == lead + 1
-    listed = client.get(address.partition("#")[0], follow=True).content.decode()
-    assert "The fewest questions without which the other model would be ahead" in listed
-    shown = re.search(r"Those that decide the lead,\s+(\d+)</a>", listed)
-    assert int(shown[1]) == number
+    assert int(number) == right[0] - right[1] + 1
+    found = client.get(unescape(address).partition("#")[0], follow=True).content.decode()
+    assert "The fewest questions without which the other model would be ahead" in found
+    assert f"Those that decide it {number}" in text_of(found)
 
 
 def test_a_question_shows_both_answers_under_one_prompt(
@@ -556,7 +690,7 @@ def test_withheld_text_stays_withheld(client: Client, suite: Suite) -> None:
             make.finish(run, skill=skill, n=N, extra={**hidden, "arguments": arguments})
         variants.append(submission.variant)
     html = get(client, f"{compared(suite, *variants)}&task=facts&doc=1")
-    assert "text withheld" in html
+    assert "Text withheld" in html
     assert "digests stand in its place" in html
     assert "Which tool" not in html
 
@@ -611,38 +745,26 @@ def test_the_files_hold_every_question_and_the_pins(
         assert pins["facts", side]["run"].endswith(f"/runs/{run.pk}")
 
 
-def by_part(html: str) -> dict[str, list[str]]:
-    """The cells of each part, as read."""
-    table = html[html.index("byparts") :]
-    body = table[table.index("<tbody") : table.index("</tbody>")]
-    rows = [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row, re.DOTALL) for row in body.split("<tr")]
-    return {text_of(row[0]).split()[0]: [text_of(cell) for cell in row] for row in rows if row}
-
-
 def test_parts_have_the_differences_of_their_own_questions(
     client: Client, pair: str, strong: Variant, weak: Variant
 ) -> None:
     part = np.array([row["subset"] for row in make.samples_of(run_of(strong, "facts"))])
     a, b = scores(strong, "facts"), scores(weak, "facts")
-    expected = {name: paired_difference(b[part == name], a[part == name]) for name in make.PARTS}
+    expected = {name: paired_difference(a[part == name], b[part == name]) for name in make.PARTS}
     html = get(client, f"{pair}&task=facts")
-    found = by_part(html)
-    titles = {name: html[html.index(f">{name}</a>") :] for name in make.PARTS}
+    rows = forest_rows(html, 'class="byparts"')
+    found = differences(html, 'class="byparts"')
     order = sorted(make.PARTS, key=lambda name: -expected[name].difference)
-    assert [expected[name].difference for name in found] == [expected[n].difference for n in order]
+    assert [expected[name].difference for name in rows] == [expected[n].difference for n in order]
     adjusted = benjamini_hochberg([expected[name].p_value for name in make.PARTS])
     for name, p in zip(make.PARTS, adjusted, strict=True):
-        cells, one = found[name], expected[name]
-        assert cells[0] == f"{name} {(part == name).sum()}"
-        assert cells[1:3] == [f"{100 * side[part == name].mean():.1f}" for side in (a, b)]
-        value = f"{100 * one.difference:+.1f}".replace("-", "−")
-        assert cells[3] == f"{value} ±{100 * (one.high - one.low) / 2:.1f}"
-        full = re.search(r'title="(\S+), 95% interval (\S+) to (\S+)"', titles[name])
-        exact = [float(number) for number in full.groups()]
-        assert exact == pytest.approx([one.difference, one.low, one.high], abs=1e-6)
-        assert cells[5] == ("< 0.001" if p < 0.001 else f"{p:.3f}")
+        one, words = expected[name], text_of(rows[name])
+        assert words.startswith(f"{name} {(part == name).sum()} ")
+        for side in (a, b):
+            assert f" {100 * side[part == name].mean():.1f} " in words
+        assert found[name] == pytest.approx([one.difference, one.low, one.high], abs=1e-6)
         claimed = p <= 0.05 and (one.high < 0 or one.low > 0)
-        assert (cells[6].endswith("ahead")) == claimed
+        assert ('class="f-' in rows[name]) == claimed
 
 
 def test_a_part_leads_to_its_own_questions(
@@ -658,11 +780,11 @@ def test_a_part_leads_to_its_own_questions(
     (address,) = re.findall(r'<a href="([^"#]*)#questions">tools</a>', html)
     assert unescape(address) == f"{pair}&task=facts&part=tools"
     own = get(client, unescape(address))
-    assert f"Only strong, {len(apart)}" in text_of(own)
-    assert "Questions they answered differently, tools" in text_of(own)
+    assert f"Only A {len(apart)}" in text_of(own)
+    assert "Facts, tools: the questions that decide it" in text_of(own)
     assert sorted(listed(client, f"{pair}&task=facts&part=tools&show=base")) == sorted(apart)
     assert f'href="{pair.replace("&", "&amp;")}&amp;task=facts#questions">All parts</a>' in own
-    assert "part=tools" not in re.findall(r'href="([^"]*)#task">Sums</a>', own)[0]
+    assert "part=tools" not in re.findall(r'href="([^"]*)#questions">Sums</a>', own)[0]
 
 
 def test_runs_of_every_kind_of_task_can_be_compared(
@@ -674,7 +796,7 @@ def test_runs_of_every_kind_of_task_can_be_compared(
         run, twin = (engine_runs.stored(evaluation, model) for model in ("lab/toy", "lab/twin"))
         address = f"/compare?run={run.pk}%2C{twin.pk}"
         html = get(client, address)
-        assert "asked the same thing" in html, name
+        assert "Asked the same way" in html, name
         first = make.samples_of(run)[0]
         group = len({row["task"] for row in make.samples_of(run)}) > 1
         doc = f"{first['task']}%3A{first['doc_id']}" if group else str(first["doc_id"])

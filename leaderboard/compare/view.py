@@ -1,0 +1,227 @@
+"""The compare page: an address becomes a query, the query a comparison, and that one template."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+from urllib.parse import urlencode
+
+from django.http import HttpRequest, HttpResponseBase, HttpResponseRedirect
+from django.template.loader import render_to_string
+from django.urls import reverse
+from django.views.decorators.http import require_safe
+
+from leaderboard.compare.differences import Comparison, NoDifference
+from leaderboard.compare.differences import compare as differences
+from leaderboard.compare.pair import forest, forest_of_parts, headline, other_styles
+from leaderboard.compare.parts import parts_of
+from leaderboard.compare.picker import Picker, picker_of
+from leaderboard.compare.pins import pins_of
+from leaderboard.compare.query import JOINED, WHO, Query, fields, read
+from leaderboard.compare.question import question_of
+from leaderboard.compare.questions import (
+    Partings,
+    crosstab_of,
+    list_of,
+    partings_of,
+    preview,
+)
+from leaderboard.compare.six import six
+from leaderboard.compare.table import Task
+from leaderboard.models import edition as editions
+from leaderboard.models.run import run_url
+from leaderboard.models.task import Style
+from leaderboard.snapshot import OWN
+from leaderboard.web import Address, kept
+
+MOST_REPEATED = 40
+"""Characters of an unknown question that are shown again."""
+
+
+@require_safe
+def compare(request: HttpRequest) -> HttpResponseBase:
+    """Two to six models, or runs of one benchmark; with fewer, the page to choose them on."""
+    address = Address(request, fields(), JOINED)
+    return kept.answer(request, editions.now, lambda: _answer(request, address))
+
+
+def _answer(request: HttpRequest, address: Address) -> str | HttpResponseBase:
+    query = read(address)
+    picker = picker_of(query)
+    if picker and picker.exact:
+        return HttpResponseRedirect(picker.exact)
+    lineup = query.lineup
+    if lineup is None:
+        context = _surroundings(request, query, picker) | {"chosen": _chosen(query)}
+        return address.redirect() or render_to_string("compare/pick.html", context, request)
+    here = query.settled
+    if redirect := here.redirect():
+        return redirect
+    comparison = differences(lineup)
+    context = {**_surroundings(request, query, picker), "lineup": lineup}
+    if len(lineup.sides) == 2:
+        context |= _pair(query, comparison, here)
+        template = "compare/pair.html"
+    else:
+        context |= _six(query, comparison)
+        template = "compare/six.html"
+    if redirect := here.redirect():
+        return redirect
+    return kept.Unlisted(render_to_string(template, context, request))
+
+
+def _surroundings(request: HttpRequest, query: Query, picker: Picker | None) -> dict[str, Any]:
+    board, address = query.board, query.address
+    return {
+        "address": address,
+        "problems": query.problems,
+        "picker": picker,
+        "suite": query.suite,
+        "board": board,
+        "at": address["at"],
+        "page_url": request.build_absolute_uri(),
+        "board_query": urlencode(_given(address, "suite", "style", "at")),
+        "carried": _given(address, *WHO),
+        "styles": _styles(query),
+    }
+
+
+def _chosen(query: Query) -> list[tuple[str, str]]:
+    """Of a single model or run: its ID, and the address without it."""
+    board = query.board
+    repo_ids = [run.variant.hub_model.repo_id for run in query.runs]
+    repo_ids += [board.models[row].repo_id for row in query.rows] if board else []
+    return [(repo_id, query.url([])) for repo_id in repo_ids]
+
+
+def _given(address: Address, *names: str) -> list[tuple[str, str]]:
+    """Those of the fields that are not as usual."""
+    return [(name, address[name]) for name in names if address[name] != fields()[name]]
+
+
+def _styles(query: Query) -> list[tuple[str, str, str, bool]]:
+    """Style, label, address, whether it is shown; empty where there is one."""
+    board = query.board
+    if board is None or len(board.styles) < 2:
+        return []
+    return [
+        (style, label, query.address.url(style=style, page="", doc=""), style == board.style)
+        for style, label in (
+            (OWN, "Each task’s own"),
+            *((style, str(Style(style).label)) for style in board.styles),
+        )
+    ]
+
+
+def _shared(query: Query, title: str) -> dict[str, Any]:
+    """Title, picture and files."""
+    who = _given(query.address, *WHO)
+    return {
+        "share_title": title,
+        "picture_url": f"{reverse('compare-picture')}?{urlencode(who)}",
+        "picture_alt": f"{title}, with the 95% intervals of the scores",
+    }
+
+
+def _files(query: Query, task: Task | None) -> list[tuple[str, str]]:
+    """The comparison by question as files: of the chosen task, else of all."""
+    given = [*_given(query.address, *WHO), *([("task", task.key)] if task else [])]
+    return [
+        (label, f"{reverse(f'compare-{label.lower()}')}?{urlencode(given)}")
+        for label in ("CSV", "JSON", "Parquet")
+    ]
+
+
+def _pair(query: Query, comparison: Comparison, address: Address) -> dict[str, Any]:
+    lineup, (pair,) = comparison.lineup, comparison.pairs
+    task = lineup.task(address.choice("task", [task.key for task in lineup.tasks]))
+    if len(lineup.tasks) == 1:
+        address.choice("task", ())  # the only one needs no mention
+        (task,) = lineup.tasks
+    every = partings_of(lineup, pair)
+    if task is None and every and (address["doc"] or address["part"]):
+        task = every[0].task  # earlier addresses took the one farthest apart for granted
+        address = address.at(task=task.key)
+    chosen = next((partings for partings in every if partings.task is task), None)
+    title, wins = headline(comparison), pair.tasks
+    return {
+        **_shared(query, title.shared),
+        "headline": title,
+        "wins": wins,
+        "win_marks": ["a"] * wins.better + [""] * wins.equal + ["b"] * wins.worse,
+        "pins": pins_of(lineup, task),
+        "other_styles": other_styles(query, comparison),
+        "forest": forest(comparison, address, task),
+        "task": task,
+        "files": _files(query, task),
+        **_questions(comparison, every, chosen, task, address),
+    }
+
+
+def _questions(
+    comparison: Comparison,
+    every: list[Partings],
+    chosen: Partings | None,
+    task: Task | None,
+    address: Address,
+) -> dict[str, Any]:
+    """The questions that decide it: of the chosen task, else of all."""
+    lineup, (pair,) = comparison.lineup, comparison.pairs
+    if task is not None and chosen is None:
+        return {"why_no_questions": pair.by_task[lineup.tasks.index(task)].why}
+    if chosen is None:
+        whole = bool(address["show"])
+        return {
+            "crosstab": crosstab_of(pair),
+            "questions": list_of(every, None, address) if whole and every else None,
+            "preview": [] if whole else preview(every, address),
+            "all_questions_url": address.url("questions", show="all"),
+            "has_files": any(all(partings.files) for partings in every),
+        }
+    problems, layout = [], chosen.layout
+    if address["part"]:
+        place = layout.parts.index(address["part"]) if address["part"] in layout.parts else None
+        if place is None or len(layout.parts) == 1:
+            unknown = address["part"][:MOST_REPEATED]
+            problems.append(
+                f"part: {chosen.task.title} has no part “{unknown}”. Choose one from the table."
+            )
+        else:
+            chosen = replace(chosen, part=place)
+    doc = layout.called(address["doc"]) if address["doc"] else None
+    if address["doc"] and doc is None:
+        unknown = address["doc"][:MOST_REPEATED]
+        problems.append(
+            f"doc: {chosen.task.title} has no question “{unknown}”. Choose one from the list."
+        )
+    questions = list_of([chosen], doc, address)
+    return {
+        "crosstab": chosen.by_question.crosstab,
+        "by_question": chosen.by_question,
+        "questions": questions,
+        "shown": question_of(chosen, questions, doc, address) if doc is not None else None,
+        "parts": forest_of_parts(
+            parts_of(chosen, comparison.vectors), chosen.task, lineup, address
+        ),
+        "part": "" if chosen.part is None else address["part"],
+        "all_parts_url": address.url("questions", part="", page="", doc=""),
+        "all_tasks_url": address.url(
+            "questions", task="", part="", show="", sort="size", page="", doc=""
+        ),
+        "problems_of_questions": problems,
+        "has_files": any(chosen.facts),
+        "draws": len(chosen.by_question.vectors),
+        "run_urls": [run_url(number.run) for number in chosen.numbers],
+    }
+
+
+def _six(query: Query, comparison: Comparison) -> dict[str, Any]:
+    page = six(comparison, query)
+    return {
+        **_shared(query, page.shared),
+        "six": page,
+        "comparisons": len(comparison.pairs),
+        "unaveraged": any(isinstance(pair.result, NoDifference) for pair in comparison.pairs),
+        "pins": pins_of(comparison.lineup, None),
+        "files": _files(query, None),
+    }
