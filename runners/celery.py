@@ -71,7 +71,8 @@ class DevicePool(TaskPool):  # type: ignore[misc]
         """Celery's way to end one task (`control terminate`, SIGQUIT): its runs are given back."""
         from runners import worker
 
-        worker.give_back()
+        if worker.evaluator:
+            worker.evaluator.give_back()
 
 
 class CheckedRequest(Request):  # type: ignore[misc]
@@ -170,7 +171,7 @@ def computing(_state: Any) -> dict[str, Any]:
     """The model at work and how far each of its runs is."""
     from runners import worker
 
-    return worker.computing()
+    return worker.evaluator.computing() if worker.evaluator else {}
 
 
 def send_hint(queue: str | Queue = EVALUATE, **about: str) -> bool:
@@ -186,9 +187,18 @@ def send_hint(queue: str | Queue = EVALUATE, **about: str) -> bool:
     return True
 
 
-def log_like_the_site(**_: Any) -> None:
-    """Django's configuration for all; of Celery only what is wrong: every hint would be a line."""
-    logging.config.dictConfig(settings.LOGGING)
+def log_like_the_site(logfile: str | None = None, **_: Any) -> None:
+    """Django's configuration for all, into a worker's `--logfile` where it has one.
+
+    Of Celery only what is wrong: every hint would be a line.
+    """
+    configuration = settings.LOGGING
+    if logfile:
+        # Opened anew where logrotate has moved the file away.
+        file = {"class": "logging.handlers.WatchedFileHandler", "filename": logfile}
+        console = {**configuration["handlers"]["console"], **file}
+        configuration = {**configuration, "handlers": {"console": console}}
+    logging.config.dictConfig(configuration)
     logging.getLogger("celery").setLevel(logging.WARNING)
 
 

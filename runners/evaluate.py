@@ -23,13 +23,13 @@ from leaderboard.models import Run, Variant, Worker
 from leaderboard.models.run import ErrorClass, State
 from leaderboard.queue import claims, records, reproduce, room
 from leaderboard.samples import store as artifacts
-from runners import backends, hub_cache, sandboxed
+from runners import cleanup, sandboxed
 from runners.cleanup import in_use, journal_folder
 from runners.failures import Failed, Stopping, Taken, blame, full_machine_fails, judge
 from runners.folders import Footprint, empty, hides_files, remove
 from runners.kept import EngineRequest, Keeper
 from runners.process import Child, Documents, Failure, TaskDone, Waits
-from runners.reconnect import persistently
+from runners.registration import persistently
 from runners.results import store
 from runners.sandboxed import child_environment, confined, downloads, limits
 from runners.watch import Heartbeat, Watch
@@ -126,7 +126,7 @@ def _fetch(watch: Watch, folder: Path, log: Path) -> None:
     """Download the model and the data sets that these runs pin."""
     runs = list(watch.runs.values())
     variant = runs[0].variant
-    hub_cache.make_room(variant)
+    cleanup.make_room(variant)
     first = [run.task.name for run in runs if persistently(partial(records.opens_a_column, run))]
     command = reproduce.fetch_command(
         *runs, include_path=str(settings.PLUMBLINE_TASKS), documents=first
@@ -134,7 +134,7 @@ def _fetch(watch: Watch, folder: Path, log: Path) -> None:
     environment = child_environment(folder, online=True)
     needs = Needs(
         folder=folder,
-        read=backends.folders(),
+        read=sandboxed.engine_folders(),
         write=[
             *downloads(variant, runs),
             *(Path(environment[name]) for name in ("HOME", "TMPDIR")),
@@ -144,8 +144,8 @@ def _fetch(watch: Watch, folder: Path, log: Path) -> None:
             int(watch.longest_download() * (os.cpu_count() or 1)), file_bytes=DOWNLOADED_FILE_BYTES
         ),
     )
-    wanted = [*backends.python(), "-m", *command, "--progress", "json"]
-    footprint = Footprint([folder], [hub_cache.home()], hub_cache.most_to_come(variant))
+    wanted = [*sandboxed.engine_python(), "-m", *command, "--progress", "json"]
+    footprint = Footprint([folder], [cleanup.hub_home()], cleanup.most_to_come(variant))
     with Child(confined(wanted, needs), environment=environment, folder=folder, log=log) as child:
         failure = None
         for event in watch.follow(child, "download", footprint):

@@ -28,7 +28,7 @@ from leaderboard.models import Run
 from leaderboard.models.run import ErrorClass
 from leaderboard.queue import claims
 from runners.process import ERRORS, Failure
-from runners.reconnect import persistently
+from runners.registration import persistently
 
 if TYPE_CHECKING:
     from runners.watch import Watch

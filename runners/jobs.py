@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.conf import settings
-
 from leaderboard import disputed, recalls
 from leaderboard.accounts import endings
 from leaderboard.backends import agree
 from leaderboard.hub import state as hub_state
-from leaderboard.queue import claims
+from leaderboard.queue import claims, live_workers
 from leaderboard.samples import costs
 from leaderboard.snapshot import published
 from leaderboard.tasks import items
@@ -21,7 +19,8 @@ from runners.celery import EVALUATE, EXPIRES, app, send_hint
 @app.task(name=EVALUATE, bind=True, acks_late=True, expires=EXPIRES)  # type: ignore[untyped-decorator]
 def evaluate(self: Any, model: str = "", suite: str = "", size: str = "") -> None:  # noqa: ARG001
     """Claim what fits this worker, and evaluate it; the arguments are for those who look."""
-    worker.evaluate(self.request.id)
+    if worker.evaluator:  # a worker without devices leaves the hint to others
+        worker.evaluator.work(self.request.id)
 
 
 @app.task(name="release_stalled", expires=EXPIRES)  # type: ignore[untyped-decorator]
@@ -75,7 +74,8 @@ def read_costs() -> None:
 
 @app.task(name="sweep", expires=EXPIRES)  # type: ignore[untyped-decorator]
 def sweep() -> None:
-    """Remove what dead workers and unread hints left here, old models, and boards of past hours."""
+    """Remove what dead workers and unread hints left, old models, and boards of past hours."""
     cleanup.sweep()
-    broker.sweep(settings.PLUMBLINE_HOME / "broker")
     published.thin_out()
+    with app.connection_for_write() as connection:
+        broker.forget_workers(connection, [worker.name for worker in live_workers()])

@@ -27,7 +27,7 @@ from leaderboard.models import Run, Variant
 from leaderboard.models.run import State
 from leaderboard.models.variant import TRANSFORMERS, VLLM
 from leaderboard.queue import reproduce
-from runners import backends
+from runners import sandboxed
 from runners.cleanup import in_use
 from runners.folders import empty, remove
 from runners.process import Child
@@ -55,15 +55,15 @@ class EngineRequest:
         return self.runs[0].variant
 
     def environment(self, folder: Path) -> dict[str, str]:
-        return {**child_environment(folder, online=False), **backends.variables()}
+        return {**child_environment(folder, online=False), **sandboxed.engine_variables()}
 
     def needs(self, folder: Path, environment: Mapping[str, str]) -> Needs:
         own = [folder / RESULTS, Path(environment["HOME"]), Path(environment["TMPDIR"])]
         return Needs(
             folder=folder,
-            read=[*readable(self.variant), *backends.folders()],
+            read=[*readable(self.variant), *sandboxed.engine_folders()],
             write=[*own, self.journal],
-            loopback=backends.backend() == VLLM,
+            loopback=sandboxed.backend() == VLLM,
             limits=limits(
                 int(self.seconds * (os.cpu_count() or 1)), mapped_bytes=self.variant.needed_bytes
             ),
@@ -75,9 +75,11 @@ class EngineRequest:
             *self.runs,
             include_path=str(settings.PLUMBLINE_TASKS),
             output_path=str(folder / RESULTS),
-            model_args=backends.arguments(self.device, max(run.needed_bytes for run in self.runs)),
+            model_args=sandboxed.model_args(
+                self.device, max(run.needed_bytes for run in self.runs)
+            ),
         )
-        words += [*backends.place(self.device), "--use_cache", str(self.journal)]
+        words += [*sandboxed.device_words(self.device), "--use_cache", str(self.journal)]
         words += ["--progress", "json"]
         # A kept one gives what a fresh one would, to the last bit, so it checks the model again.
         return [*words, "--stay", "--check_again"] if may_stay(self.variant) else words
@@ -87,7 +89,7 @@ def may_stay(variant: Variant) -> bool:
     """Whether an engine of this variant may be kept: not what has run code of a model's own, nor
     weights whose library keeps a state."""
     plain = not variant.code and not variant.quantisation
-    ours = backends.backend() == TRANSFORMERS
+    ours = sandboxed.backend() == TRANSFORMERS
     return bool(settings.PLUMBLINE_KEEP_MODEL > 0 and ours and plain)
 
 
@@ -120,7 +122,7 @@ class Engine:
             environment = request.environment(folder)
             needs = request.needs(folder, environment)
             shown = _shown(needs)
-            wanted = [*backends.python(), "-m", *request.command(folder)]
+            wanted = [*sandboxed.engine_python(), "-m", *request.command(folder)]
             child = Child(confined(wanted, needs), environment=environment, folder=folder, log=log)
             ending.callback(child.close)
             rest = ending.pop_all()

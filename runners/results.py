@@ -37,7 +37,7 @@ from runners.devices import hardware
 from runners.failures import NO_ROOM, Failed, Taken, no_room
 from runners.kept import Engine
 from runners.process import TaskDone
-from runners.reconnect import persistently
+from runners.registration import persistently
 from runners.watch import Watch
 
 logger = logging.getLogger(__name__)

@@ -42,7 +42,7 @@ from runners.devices import MemoryMeter, host_memory
 from runners.failures import Failed, Stopping, Taken
 from runners.folders import Footprint
 from runners.process import Child, Event, Look, Phase, Progress, Use, Waits
-from runners.reconnect import persistently
+from runners.registration import persistently
 
 STORE_EVERY = 1.0
 STOP_GRACE = 3.0

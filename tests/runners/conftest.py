@@ -78,7 +78,7 @@ def keep_to(home: Path, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Have everything lie in this folder, and the stand-in start in the engine's place."""
     live_in(home, settings, monkeypatch)
     settings.PLUMBLINE_TASKS = standin.TASKS
-    monkeypatch.setattr("runners.backends.PYTHON", (sys.executable, standin.__file__))
+    monkeypatch.setattr("runners.sandboxed.PYTHON", (sys.executable, standin.__file__))
     return home
 
 

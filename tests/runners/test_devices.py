@@ -26,7 +26,6 @@ import pytest
 from evalcore.sandbox import confinement
 from evalcore.sandbox.confinement import WAYS, Way
 from runners import (
-    backends,
     celery,
     devices,
     sandboxed,
@@ -132,13 +131,13 @@ def test_a_model_that_one_gpu_does_not_hold_is_spread_over_all_that_the_worker_c
     cards(*CARDS)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
     both = devices.capacity_of("0,1", PYTHON)
-    assert backends.arguments(both.device, 81559 * MIB) == ""
+    assert sandboxed.model_args(both.device, 81559 * MIB) == ""
     assert both.memory_bytes > 81560 * MIB
-    assert backends.arguments(both.device, 81560 * MIB) == "parallelize=True"
+    assert sandboxed.model_args(both.device, 81560 * MIB) == "parallelize=True"
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,2")
-    assert backends.arguments(devices.capacity_of("0,2", PYTHON).device, 20000 * MIB) != ""
-    assert backends.arguments(devices.capacity_of("0", PYTHON).device, 90000 * MIB) == ""
-    assert backends.arguments("cpu, 8 cores", 2**50) == ""
+    assert sandboxed.model_args(devices.capacity_of("0,2", PYTHON).device, 20000 * MIB) != ""
+    assert sandboxed.model_args(devices.capacity_of("0", PYTHON).device, 90000 * MIB) == ""
+    assert sandboxed.model_args("cpu, 8 cores", 2**50) == ""
 
 
 def test_a_gpu_that_is_not_there_is_refused_and_a_driver_that_fails_leaves_the_processor(
