@@ -79,8 +79,7 @@ def prepare() -> int:
         sys.stderr.write(f"{problem}\n")
         return 1
     keep_to_this_user()
-    # A model's process sees the engine read-only, and would compile each module at each start.
-    compileall.compile_dir(evalcore.__path__[0], quiet=2)
+    compile_engine()
     call_command("migrate", interactive=False, verbosity=0)
     call_command("sync_tasks")
     while vectors.fill_missing():
@@ -90,6 +89,12 @@ def prepare() -> int:
     if not settings.DEBUG:
         call_command("collectstatic", interactive=False, verbosity=0)
     return 0
+
+
+def compile_engine() -> None:
+    """Write the engine's bytecode, where one may: a model's process sees the engine read-only, and
+    would compile each module at each start."""
+    compileall.compile_dir(evalcore.__path__[0], quiet=2)
 
 
 def keep_to_this_user() -> None:

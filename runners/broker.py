@@ -15,7 +15,7 @@ from typing import Any
 from uuid import uuid4
 
 from celery.utils.nodenames import WORKER_DIRECT_EXCHANGE, worker_direct
-from kombu import Connection
+from kombu.connection import Connection
 from kombu.transport import filesystem, redis, virtual
 from kombu.utils.json import dumps
 
@@ -78,7 +78,7 @@ class BoundedRedis(redis.Transport):
     Channel = BoundedChannel
 
 
-def options(folder: Path) -> dict[str, str | bool | float]:
+def transport_options(folder: Path) -> dict[str, str | bool | float]:
     """Transport options for a broker in `folder`, whose folders are made here."""
     messages, taken, control = folder / "messages", folder / "taken", folder / "control"
     for part in (messages, taken, control):
@@ -112,7 +112,7 @@ def forget_workers(connection: Connection, living: Collection[str]) -> int:
     channel = connection.default_channel
     if not isinstance(channel, virtual.Channel):
         return 0
-    bound = channel.get_table(WORKER_DIRECT_EXCHANGE.name)
+    bound = channel.get_table(WORKER_DIRECT_EXCHANGE.name)  # type: ignore[no-untyped-call]
     dead = {name for name, _, _ in bound} - set(living)
     for name in dead:
         queue = worker_direct(name)(channel)
@@ -123,13 +123,13 @@ def forget_workers(connection: Connection, living: Collection[str]) -> int:
 
 def sweep(folder: Path) -> int:
     """Remove messages that were taken or that nobody will take; how many."""
-    gone = 0
+    removed = 0
     for part in ("messages", "taken"):
         for file in (folder / part).glob("*"):
             try:
                 if time() - file.stat().st_mtime > STALE:
                     file.unlink()
-                    gone += 1
+                    removed += 1
             except FileNotFoundError:
                 continue  # a worker was faster
-    return gone
+    return removed

@@ -95,20 +95,20 @@ def _sweep_quietly() -> None:
 def remove_leftovers() -> int:
     """Remove work folders of claims and workers that are gone, and old logs, journals and names of
     workers; how many."""
-    gone = 0
+    removed = 0
     for folder in (settings.PLUMBLINE_HOME / "work").glob("*"):
         if _is_abandoned(folder):
             remove(folder)
-            gone += 1
+            removed += 1
     for journal in _unwanted_journals():
         remove(journal)
-        gone += 1
+        removed += 1
     for log in (settings.PLUMBLINE_HOME / "logs").glob("*.log"):
         with suppress(FileNotFoundError):
             if time() - log.stat().st_mtime > KEEP_LOGS.total_seconds():
                 log.unlink()
-                gone += 1
-    return gone + forget_names(settings.PLUMBLINE_HOME, KEEP_NAMES)
+                removed += 1
+    return removed + forget_names(settings.PLUMBLINE_HOME, KEEP_NAMES)
 
 
 def _is_abandoned(folder: Path) -> bool:
@@ -151,9 +151,9 @@ def _unwanted_journals() -> Iterator[Path]:
         for folder in (settings.PLUMBLINE_HOME / "journal").glob("*")
         if re.fullmatch(r"\d+(-\d+)?", folder.name)
     ]
-    found = {journal: _written(journal) for journal in journals}
-    surplus = sum(size for _, size in found.values()) - settings.PLUMBLINE_JOURNAL_BYTES
-    for journal, (written, size) in sorted(found.items(), key=lambda pair: pair[1]):
+    writings = {journal: _written(journal) for journal in journals}
+    surplus = sum(size for _, size in writings.values()) - settings.PLUMBLINE_JOURNAL_BYTES
+    for journal, (written, size) in sorted(writings.items(), key=lambda pair: pair[1]):
         too_old = time() - written > KEEP_JOURNALS.total_seconds()
         # Asked of each in the moment before it goes: others claim runs while this one sweeps.
         if (too_old or surplus > 0) and not _is_needed(journal):
@@ -219,14 +219,14 @@ def _lies_there(file: Path, descriptor: int) -> bool:
 
 def forget_names(home: Path, unused_for: timedelta) -> int:
     """Remove the locks that no worker has held for so long; returns how many."""
-    gone = 0
+    removed = 0
     for file in (home / "workers").glob("*.lock"):
         with ExitStack() as held, suppress(FileNotFoundError):
             is_old = time() - file.stat().st_mtime > unused_for.total_seconds()
             if is_old and hold_lock(file, held):
                 file.unlink()
-                gone += 1
-    return gone
+                removed += 1
+    return removed
 
 
 # The models that this machine keeps: evicted by age, by size, and when a new one needs the room
@@ -257,17 +257,17 @@ def make_room(variant: Variant | None = None) -> int:
     lacking = _lacking(cache, folder, variant) if variant else 0
     surplus = sum(repo.size_on_disk for repo in cache.repos if repo.repo_type == "model")
     surplus -= settings.PLUMBLINE_CACHE_BYTES
-    gone, freed = [], 0
+    evicted, freed = [], 0
     for revision in oldest_first:
         if _last_used(revision) > too_old and freed >= max(lacking, surplus):
             break
-        gone.append(revision.commit_hash)
+        evicted.append(revision.commit_hash)
         freed += revision.size_on_disk
-    if not gone:
+    if not evicted:
         return 0
-    strategy = cache.delete_revisions(*gone)
+    strategy = cache.delete_revisions(*evicted)
     strategy.execute()
-    logger.info("evicted %d models, %s", len(gone), strategy.expected_freed_size_str)
+    logger.info("evicted %d models, %s", len(evicted), strategy.expected_freed_size_str)
     return strategy.expected_freed_size
 
 

@@ -78,18 +78,19 @@ class Registration:
         What a kept model takes counts as free, since the worker gives it up for another: the row
         then has what was free before.
         """
+        way = sandboxed.way_of_machine()
         holds = self._holds if holds_a_model else None
         holds = self._holds = holds or devices.capacity_of(self._devices, sandboxed.engine_python())
-        tell = partial(
-            write,
+        store = partial(
+            write_row,
             self._name,
             holds,
             sandboxed.backend(),
-            runs_code=bool(settings.PLUMBLINE_TRUSTED_CODE) and sandboxed.here().namespaces,
-            confinement=sandboxed.here().name,
+            runs_code=bool(settings.PLUMBLINE_TRUSTED_CODE) and way.namespaces,
+            confinement=way.name,
             is_new=self._is_new,
         )
-        worker = persistently(tell)
+        worker = persistently(store)
         self._is_new = False
         return worker
 
@@ -102,17 +103,17 @@ class Registration:
         Worker.objects.filter(name=self._name).update(ended=Now())
 
 
-def refuse(name: str, gpus: Sequence[Gpu], why: str) -> None:
+def write_refusal(name: str, gpus: Sequence[Gpu], why: str) -> None:
     """Write that a worker can hold nothing, as its GPUs cannot be used.
 
     Without a database only the log says so: the worker has nothing to lose meanwhile.
     """
     nothing = Capacity(devices.device_name(gpus), memory_bytes=0, dtypes=())
     with suppress(DatabaseError, InterfaceError):
-        write(name, nothing, sandboxed.backend(), refusal=why)
+        write_row(name, nothing, sandboxed.backend(), refusal=why)
 
 
-def write(
+def write_row(
     name: str,
     holds: Capacity,
     backend: str = TRANSFORMERS,

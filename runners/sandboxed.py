@@ -162,14 +162,14 @@ def _token_of_the_cache() -> str:
         return ""
 
 
-def readable(variant: Variant) -> list[Path]:
+def readable_folders(variant: Variant) -> list[Path]:
     """What the cache has of this model, and the data sets; no other model, and no token."""
     hub = hub_home() / "hub"
     own = [hub / f"models--{name.replace('/', '--')}" for name, _ in variant.repositories]
     return [*own, *sorted(hub.glob("datasets--*")), hub_home() / "datasets"]
 
 
-def downloads(variant: Variant, runs: Iterable[Run]) -> list[Path]:
+def download_folders(variant: Variant, runs: Iterable[Run]) -> list[Path]:
     """The cache's folders that a fetch for these runs writes, made here: none of another model.
 
     A download that exploits a bug of its client can spoil what it downloads, and nothing else but
@@ -186,8 +186,8 @@ def downloads(variant: Variant, runs: Iterable[Run]) -> list[Path]:
         if leaf.dataset_path and not Path(leaf.dataset_path).is_absolute():
             names.append(f"datasets--{leaf.dataset_path}")
         # A kind of file as its path, and where these lie.
-        found = re.findall(r"hf://datasets/([\w.-]+/[\w.-]+)", str(leaf.dataset_kwargs))
-        names += [f"datasets--{name}" for name in found]
+        addresses = re.findall(r"hf://datasets/([\w.-]+/[\w.-]+)", str(leaf.dataset_kwargs))
+        names += [f"datasets--{name}" for name in addresses]
     named = dict.fromkeys(name.replace("/", "--") for name in names)
     folders = [folder / name for name in named for folder in (hub, hub / ".locks")]
     for folder in (*folders, prepared):
@@ -213,13 +213,13 @@ def limits(
     `mapped_bytes` are of weights that it maps from their files: they count as memory, and take
     none. `file_bytes` is the largest file that it may write.
     """
-    found = {
+    each = {
         "RLIMIT_FSIZE": file_bytes,
         "RLIMIT_NOFILE": OPEN_FILES,
         # Private memory, not addresses: CUDA reserves terabytes of these.
         "RLIMIT_DATA": _memory() + mapped_bytes + OWN_MEMORY,
     }
-    return found if cpu_seconds is None else {**found, "RLIMIT_CPU": cpu_seconds}
+    return each if cpu_seconds is None else {**each, "RLIMIT_CPU": cpu_seconds}
 
 
 def _memory() -> int:
@@ -232,8 +232,8 @@ def _memory() -> int:
     return min(host_memory(), psutil.virtual_memory().available)
 
 
-def confined(wanted: Sequence[str], needs: Needs, way: Way | None = None) -> list[str]:
-    """The command that runs `wanted` so confined, in the way of this machine.
+def confined(command: Sequence[str], needs: Needs, way: Way | None = None) -> list[str]:
+    """The command that runs `command` so confined, in the way of this machine.
 
     It sees the engine and the task files besides, and with the network the operator's certificates.
     """
@@ -241,19 +241,19 @@ def confined(wanted: Sequence[str], needs: Needs, way: Way | None = None) -> lis
     own = [os.environ.get(name, "") for name in CERTIFICATES if needs.network]
     certificates = map(Path, filter(os.path.isabs, own))
     read = [engine, OWN_TASKS, settings.PLUMBLINE_TASKS, *certificates, *needs.read]
-    return confinement.confined(wanted, replace(needs, read=read), way or here())
+    return confinement.confined(command, replace(needs, read=read), way or way_of_machine())
 
 
 # The way that this machine takes
 
-_taken: list[Way] = []
+_fallbacks: list[Way] = []
 
 
 @functools.cache
-def here() -> Way:
+def way_of_machine() -> Way:
     """The strictest way that works on this machine; a warning says what it leaves open."""
-    if _taken:
-        return _taken[-1]
+    if _fallbacks:
+        return _fallbacks[-1]
     reasons: list[str] = []
     for way in WAYS:
         why = confinement.why_not(way)
@@ -266,15 +266,15 @@ def here() -> Way:
     return LIMITS_ALONE
 
 
-def _take(way: Way) -> None:
-    """Have `here` be this way from now on, in this process."""
-    _taken.append(way)
-    here.cache_clear()
+def _fall_back_to(way: Way) -> None:
+    """Have `way_of_machine` be this way from now on, in this process."""
+    _fallbacks.append(way)
+    way_of_machine.cache_clear()
 
 
 def refusal() -> str | None:
     """Why no model may be run here; None where one may."""
-    if settings.PLUMBLINE_UNCONFINED or here() != LIMITS_ALONE:
+    if settings.PLUMBLINE_UNCONFINED or way_of_machine() != LIMITS_ALONE:
         return None
     return f"nothing here confines a model's process. {HINT}"
 
@@ -318,10 +318,10 @@ if not count.value:
 """As PyTorch begins, without PyTorch. Where there is no such library there is another maker's."""
 TORCH_PROBE = """
 import importlib.util, pathlib
-told, torch = {}, pathlib.Path(importlib.util.find_spec("torch").origin)
-exec(torch.with_name("version.py").read_text(), told)
-if not told.get("cuda"):
-    sys.exit(f"torch {told['__version__']} is built without it: install one that is built with it")
+about, torch = {}, pathlib.Path(importlib.util.find_spec("torch").origin)
+exec(torch.with_name("version.py").read_text(), about)
+if not about.get("cuda"):
+    sys.exit(f"torch {about['__version__']} is built without it: install one that is built with it")
 """
 """After that. Without importing PyTorch, which takes seconds."""
 CUDA_REMEDY = (
@@ -340,14 +340,14 @@ def cuda_refusal() -> str | None:
     not start as models are confined here but does in a weaker way that confines them, that way is
     taken, and the log says so.
     """
-    strictest = here()
+    strictest = way_of_machine()
     why = _cuda_fails_with(strictest)
     if why is None:
         return None
     for way in WAYS[WAYS.index(strictest) + 1 :] if strictest in WAYS else ():
         if confinement.why_not(way) is None and _cuda_fails_with(way) is None:
             logger.warning(INSTEAD, strictest.name, why, way.name)
-            _take(way)
+            _fall_back_to(way)
             return None
     free = _cuda_fails_with(None)
     beside = "it starts where nothing confines it" if free is None else "nor without confinement"

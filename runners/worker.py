@@ -37,8 +37,8 @@ from runners import broker, devices, registration, sandboxed
 from runners.celery import EVALUATE, DevicePool, app, send_hint
 from runners.cleanup import Sweeper
 from runners.devices import Gpu, NoSuchDevice
+from runners.engine import Keeper
 from runners.evaluate import evaluate_claim
-from runners.kept import Keeper
 from runners.registration import Registration, own_name, persistently
 
 logger = logging.getLogger(__name__)
@@ -253,8 +253,8 @@ class Evaluator(bootsteps.StartStopStep):  # type: ignore[misc]
         """Whether no model can be run on these GPUs. Asked anew each minute while it is so."""
         if self._refusal is None:
             return False
-        sys.stderr.write(f"{_refused(self._place.gpus, self._refusal)}\n")
-        registration.refuse(self._place.name, self._place.gpus, self._refusal)
+        sys.stderr.write(f"{_refusal_line(self._place.gpus, self._refusal)}\n")
+        registration.write_refusal(self._place.name, self._place.gpus, self._refusal)
         # The site in the same tree, and other workers, go on.
         if not self.stopping.wait(GPU_PAUSE):
             self._refusal = sandboxed.cuda_refusal()
@@ -347,7 +347,7 @@ def _take_place(instance: Any, conf: Any, options: dict[str, Any]) -> None:
         sandboxed.make_cuda_device()
         why = sandboxed.cuda_refusal()
     if why and (options.get("drain") or options.get("until_idle") is not None):
-        sys.exit(_refused(gpus, why))
+        sys.exit(_refusal_line(gpus, why))
     broker.forget_commands(settings.PLUMBLINE_HOME / "broker", name)
     _place = Place(name, gpus, why, locks)
     instance.hostname = name
@@ -380,7 +380,7 @@ def _wrong_options(options: dict[str, Any]) -> str | None:
     return None
 
 
-def _refused(gpus: list[Gpu], why: str) -> str:
+def _refusal_line(gpus: list[Gpu], why: str) -> str:
     return f"plumbline: --devices {devices.device_option(gpus)}: {why}"
 
 

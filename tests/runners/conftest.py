@@ -35,7 +35,7 @@ def works(wanted: Way) -> Way:
 @pytest.fixture
 def way() -> Way:
     """How models are confined on this machine; `test_every_confinement` has each way in turn."""
-    return sandboxed.here()
+    return sandboxed.way_of_machine()
 
 
 @pytest.fixture

@@ -38,7 +38,7 @@ def connect(folder):
     return Connection(
         "filesystem://localhost//",
         transport="runners.broker:Transport",
-        transport_options=broker.options(folder),
+        transport_options=broker.transport_options(folder),
     )
 """
 PRODUCER = """
@@ -67,7 +67,7 @@ def connect(folder: Path) -> Connection:
     return Connection(
         "filesystem://localhost//",
         transport="runners.broker:Transport",
-        transport_options=broker.options(folder),
+        transport_options=broker.transport_options(folder),
     )
 
 

@@ -597,7 +597,7 @@ def test_only_the_task_that_the_engine_names_is_being_answered_and_has_counts(
     assert answers == {"arc": ("evaluate", 8, 40), "mmlu": ("turn", 0, 0)}
     answers = after(watch, "load", Phase("evaluate"), Progress("mmlu", 3, 90))
     assert answers == {"arc": ("turn", 0, 0), "mmlu": ("evaluate", 3, 90)}
-    watch.finished("arc")
+    watch.end_run("arc")
     answers = after(watch, "load", Phase("prepare"), Phase("evaluate"), Progress("mmlu", 4, 90))
     assert answers["mmlu"] == ("evaluate", 4, 90)
 
@@ -609,7 +609,7 @@ def test_tasks_that_are_answered_together_each_have_their_counts(watch: Watch) -
     script = Script(*events, TaskDone("arc", "record", "samples"))
     for event in watch.follow(cast(Child, script), "load", Footprint(())):
         if isinstance(event, TaskDone):
-            watch.finished("arc")
+            watch.end_run("arc")
     mmlu = Run.objects.get(task__name="mmlu")
     assert (mmlu.phase, mmlu.progress_done, mmlu.progress_total) == ("evaluate", 3, 90)
 

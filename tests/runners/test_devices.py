@@ -283,7 +283,7 @@ def test_cuda_is_tried_as_a_models_process_is_confined(
     if confinement.has_cuda():
         pytest.skip("this machine has GPUs")
     build_library(bin_folder)
-    monkeypatch.setattr(sandboxed, "here", lambda: way)
+    monkeypatch.setattr(sandboxed, "way_of_machine", lambda: way)
     # Without a device of NVIDIA's, a process is confined as it was before we had seen one.
     said = sandboxed.cuda_refusal()
     assert said is not None
@@ -299,21 +299,21 @@ def test_where_cuda_wants_what_the_strictest_way_forbids_the_next_one_that_confi
     strictest, second, *_ = WAYS
     works(strictest)
     monkeypatch.setattr(confinement, "OF_CUDA", "full")
-    monkeypatch.setattr(sandboxed, "_taken", [])
-    sandboxed.here.cache_clear()
+    monkeypatch.setattr(sandboxed, "_fallbacks", [])
+    sandboxed.way_of_machine.cache_clear()
     # A process of this machine, which no process table of a namespace shows.
     build_library(bin_folder, lists=f'"/proc/{os.getpid()}"')
     assert sandboxed.cuda_refusal() is None
-    assert sandboxed.here() == second
+    assert sandboxed.way_of_machine() == second
     assert f"CUDA does not start with {strictest.name} (cuInit ends with 304" in caplog.text
     assert f"models are confined by {second.name} alone" in caplog.text
-    monkeypatch.setattr(sandboxed, "_taken", [])
-    sandboxed.here.cache_clear()
+    monkeypatch.setattr(sandboxed, "_fallbacks", [])
+    sandboxed.way_of_machine.cache_clear()
     build_library(bin_folder, lists='"/nowhere"')
     said = sandboxed.cuda_refusal()
     assert said is not None
     assert f"({strictest.name}): cuInit ends with 304" in said
-    assert sandboxed.here() == strictest
+    assert sandboxed.way_of_machine() == strictest
 
 
 def test_a_driver_without_gpus_is_refused_and_so_is_a_torch_that_knows_none(

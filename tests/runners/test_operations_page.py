@@ -150,7 +150,7 @@ def test_every_block_of_the_page_runs_as_printed(site_home: Path, block: str) ->
     lines = [re.sub(r"\s+#.*", "", line) for line in block.splitlines()]
     lines = [line for line in lines if not line.startswith(tuple(ELSEWHERE))]
     *before, last = lines
-    stays = last.startswith("python -m runners") and not last.endswith(".prepare")
+    stays = last.startswith("python -m runners") and not last.endswith(" prepare")
     if not stays and not last.startswith(FLOWER):
         with worker(home) if "celery -A runners inspect" in block else nullcontext():
             ran("bash", "-c", "\n".join(["set -e", *lines]), **home)

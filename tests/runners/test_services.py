@@ -153,7 +153,7 @@ call_command("migrate", verbosity=0)
 from leaderboard.queue import claims
 from leaderboard.models import Run
 from runners import evaluate, sandboxed
-from runners.kept import Keeper
+from runners.engine import Keeper
 from tests.runners import rows, standin
 sandboxed.PYTHON = (sys.executable, standin.__file__)
 settings.PLUMBLINE_TASKS = standin.TASKS

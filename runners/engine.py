@@ -16,7 +16,6 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
-from types import TracebackType
 from typing import Self
 
 from django.conf import settings
@@ -31,7 +30,7 @@ from runners import sandboxed
 from runners.cleanup import in_use
 from runners.folders import empty, remove
 from runners.process import Child
-from runners.sandboxed import child_environment, confined, limits, readable
+from runners.sandboxed import child_environment, confined, limits, readable_folders
 
 logger = logging.getLogger(__name__)
 
@@ -61,7 +60,7 @@ class EngineRequest:
         own = [folder / RESULTS, Path(environment["HOME"]), Path(environment["TMPDIR"])]
         return Needs(
             folder=folder,
-            read=[*readable(self.variant), *sandboxed.engine_folders()],
+            read=[*readable_folders(self.variant), *sandboxed.engine_folders()],
             write=[*own, self.journal],
             loopback=sandboxed.backend() == VLLM,
             limits=limits(
@@ -102,7 +101,7 @@ class Engine:
     variant: int
     needs: Needs
     environment: Mapping[str, str]
-    shown: Mapping[str, tuple[int, int]]
+    folder_identities: Mapping[str, tuple[int, int]]
     journal: Path
     log: Path
     ending: ExitStack
@@ -121,26 +120,26 @@ class Engine:
             (folder / RESULTS).mkdir()
             environment = request.environment(folder)
             needs = request.needs(folder, environment)
-            shown = _shown(needs)
-            wanted = [*sandboxed.engine_python(), "-m", *request.command(folder)]
-            child = Child(confined(wanted, needs), environment=environment, folder=folder, log=log)
+            identities = _folder_identities(needs)
+            command = [*sandboxed.engine_python(), "-m", *request.command(folder)]
+            child = Child(confined(command, needs), environment=environment, folder=folder, log=log)
             ending.callback(child.close)
             rest = ending.pop_all()
         journal, variant = request.journal, request.variant.pk
-        return cls(child, folder, variant, needs, environment, shown, journal, log, rest)
+        return cls(child, folder, variant, needs, environment, identities, journal, log, rest)
 
     def end(self) -> None:
         self.ending.close()
 
 
-def _shown(needs: Needs) -> dict[str, tuple[int, int]]:
+def _folder_identities(needs: Needs) -> dict[str, tuple[int, int]]:
     """By path which folder lies there: one that was made anew is another."""
-    found = {}
+    identities = {}
     for place in (*needs.read, *needs.write):
         with suppress(FileNotFoundError):
             status = place.stat()
-            found[str(place)] = (status.st_dev, status.st_ino)
-    return found
+            identities[str(place)] = (status.st_dev, status.st_ino)
+    return identities
 
 
 class Keeper:
@@ -157,7 +156,7 @@ class Keeper:
     def holds(self, place: Path) -> bool:
         """Whether the kept engine writes into this log, or is shown this folder."""
         kept = self._kept
-        return kept is not None and (place == kept.log or str(place) in kept.shown)
+        return kept is not None and (place == kept.log or str(place) in kept.folder_identities)
 
     @contextmanager
     def engine(
@@ -170,7 +169,7 @@ class Keeper:
 
         It ends with the statement, unless it was kept meanwhile.
         """
-        engine = self._reused(request, log) or Engine.begin(request, folder, log)
+        engine = self._reuse(request, log) or Engine.begin(request, folder, log)
         try:
             yield engine
         finally:
@@ -186,7 +185,7 @@ class Keeper:
             empty(engine.folder / RESULTS)
             self._kept, self._since = engine, monotonic()
 
-    def _reused(self, request: EngineRequest, log: Path) -> Engine | None:
+    def _reuse(self, request: EngineRequest, log: Path) -> Engine | None:
         engine = self._kept
         if engine is None:
             return None
@@ -196,7 +195,7 @@ class Keeper:
             engine.variant != request.variant.pk
             or needs != engine.needs
             or environment != engine.environment
-            or _shown(needs) != engine.shown
+            or _folder_identities(needs) != engine.folder_identities
         ):
             self.release()
             return None
@@ -233,10 +232,5 @@ class Keeper:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.release()
