@@ -202,7 +202,7 @@ def test_a_name_that_is_forgotten_as_a_worker_takes_it_has_one_worker(
 
 
 def test_the_chore_removes_hints_that_nobody_took(home: Path) -> None:
-    hint = Path(str(broker.options(home / "broker")["data_folder_in"]), "1.hints.msg")
+    hint = Path(str(broker.transport_options(home / "broker")["data_folder_in"]), "1.hints.msg")
     hint.write_text("{}")
     age(30, hint)
     jobs.sweep()
