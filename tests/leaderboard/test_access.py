@@ -141,7 +141,7 @@ READ = (
     *(f"{page}-{form}" for page in TABLES for form in ("csv", "json", "parquet")),
     *("charts", *CHARTS, "cell"),
     *(f"{chart}-{form}" for chart in DRAWN for form in ("svg", "csv", "json", "parquet")),
-    *("run-recount", "model-picture", "compare-picture"),
+    *("run-recount", "run-picture", "model-picture", "compare-picture"),
     *("submit", "submission", "queue", "pool", "backends", "model", "task", "task-questions"),
     *("recalls", "recall", "flags", "flag", "departures"),
     *("task-keys", "task-key"),
