@@ -142,6 +142,7 @@ READ = (
     *("charts", *CHARTS, "cell"),
     *(f"{chart}-{form}" for chart in DRAWN for form in ("svg", "csv", "json", "parquet")),
     *("run-recount", "run-picture", "model-picture", "compare-picture"),
+    *("model-badge", "model-badge-dark", "model-embed"),
     *("submit", "submission", "queue", "pool", "backends", "model", "task", "task-questions"),
     *("recalls", "recall", "flags", "flag", "departures"),
     *("task-keys", "task-key"),
