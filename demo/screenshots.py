@@ -62,7 +62,6 @@ FIXED = {
     "charts-time": "/charts?against=time",
     "charts-tokens": "/charts?against=tokens",
     "charts-seconds": "/charts?against=seconds",
-    "charts-joules": "/charts?against=joules",
     "charts-agreement": "/charts-agreement",
     "charts-questions": "/charts-questions",
     "charts-spread": "/charts-spread",

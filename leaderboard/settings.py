@@ -244,6 +244,7 @@ STATIC_URL = "static/"
 STATICFILES_DIRS = [BASE_DIR / "static"]
 STATICFILES_FINDERS = [
     "leaderboard.web.stylesheet.Finder",
+    "leaderboard.web.plotly_script.Finder",
     "django.contrib.staticfiles.finders.AppDirectoriesFinder",
 ]
 STATIC_ROOT = PLUMBLINE_HOME / "static"

@@ -13,10 +13,7 @@ from leaderboard.accounts import page as account
 from leaderboard.backends import page as backends
 from leaderboard.board import download, picture
 from leaderboard.board import page as board
-from leaderboard.charts import agreement_page, questions_page, spread_page
-from leaderboard.charts import download as charts_download
 from leaderboard.charts import page as charts
-from leaderboard.charts.axes import AXES
 from leaderboard.compare import download as compare_download
 from leaderboard.compare import picture as compare_picture
 from leaderboard.compare import view as compare
@@ -31,7 +28,6 @@ from leaderboard.queue import pool_page as pool
 from leaderboard.recalls import page as recalls
 from leaderboard.runs import downloads, recount
 from leaderboard.runs import page as run
-from leaderboard.runs import picture as run_picture
 from leaderboard.snapshot import table_file
 from leaderboard.styles import download as styles_download
 from leaderboard.styles import page as styles
@@ -48,25 +44,7 @@ urlpatterns = [
     *table_file.addresses("board", download.file),
     path("styles", styles.styles, name="styles"),
     *table_file.addresses("styles", styles_download.file),
-    path("charts", charts.charts, name="charts"),
-    *(
-        path(f"charts-by-{axis.key}.svg", charts.svg(axis), name=f"charts-by-{axis.key}-svg")
-        for axis in AXES.values()
-    ),
-    *(
-        address
-        for axis in AXES.values()
-        for address in table_file.addresses(f"charts-by-{axis.key}", charts_download.along(axis))
-    ),
-    path("charts-agreement", agreement_page.agreement, name="charts-agreement"),
-    path("charts-agreement.svg", agreement_page.svg, name="charts-agreement-svg"),
-    *table_file.addresses("charts-agreement", agreement_page.file),
-    path("charts-questions", questions_page.questions, name="charts-questions"),
-    path("charts-questions.svg", questions_page.svg, name="charts-questions-svg"),
-    *table_file.addresses("charts-questions", questions_page.file),
-    path("charts-spread", spread_page.spread, name="charts-spread"),
-    path("charts-spread.svg", spread_page.svg, name="charts-spread-svg"),
-    *table_file.addresses("charts-spread", spread_page.file),
+    *charts.ADDRESSES,
     path("sisters", RedirectView.as_view(pattern_name="charts-agreement", permanent=True)),
     path("compare", compare.compare, name="compare"),
     *table_file.addresses("compare", compare_download.file),
@@ -127,7 +105,6 @@ urlpatterns = [
     path("robots.txt", service.robots, name="robots"),
     path("sitemap.xml", sitemaps.index, service.INDEX, name="sitemap"),
     path("sitemap-<section>.xml", sitemaps.sitemap, service.SECTION, name="sitemap-section"),
-    path("og/runs/<uuid:pk>.png", run_picture.picture, name="run-picture"),
     path("og/compare/pair.png", compare_picture.picture, name="compare-picture"),
     path("og/models/<path:repo_id>.png", model_sharing.picture, name="model-picture"),
     path("embed/models/<path:repo_id>", model_sharing.embed, name="model-embed"),

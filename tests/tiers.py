@@ -61,7 +61,7 @@ GROUPS = {
             "evalcore/model/hf/processor.py",
             "evalcore/model/writing/ending.py",
             "evalcore/agreement.py",
-            "runners/sandboxed.py",
+            "runners/backends.py",
             "evalcore/sandbox/",
             "docs/scaling.md",
             "constraints-vllm.txt",

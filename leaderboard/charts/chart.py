@@ -1,148 +1,100 @@
-"""Score against size, time or cost: every model of a board, which are best for where they
-stand, and, by size, which belong to one family."""
+"""What every tab of the charts has: a finding, a figure, and one table for the page and its files.
+
+A figure is plotly's. Its colours are tokens of the stylesheet, `var(--ink)`; `charts.js` replaces
+them by what they are in the reader's theme, and gives the figure the site's look.
+"""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from html import escape
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
+import pyarrow as pa
+from django.urls import reverse
 
-from leaderboard.charts.axis import SIZE, Axis, Machines
-from leaderboard.models.task import is_share
-from leaderboard.snapshot import Board, Scores
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
 
-AVERAGE = "average"
-_SIZE = re.compile(r"(?<![A-Za-z0-9.])\d+(?:[._]\d+)?[bmBM](?![A-Za-z0-9])")
-"""As names write a model's size: 7B, 0.5b, 410m."""
+LONGEST_LABEL = 32
+"""Letters of a name in a picture; the whole one is in its card and in the table."""
 
 
-@dataclass(frozen=True, eq=False)
+class Cell(NamedTuple):
+    """A cell of the table, with its range or another small line beneath."""
+
+    text: str
+    note: str = ""
+    url: str = ""
+
+    @classmethod
+    def of_model(cls, repo_id: str, note: str = "") -> Cell:
+        return cls(repo_id, note, reverse("model", args=[repo_id]))
+
+    @property
+    def label(self) -> str:
+        """For a picture: without the maker, and as plotly takes it, which reads some markup."""
+        name = self.text.rpartition("/")[2]
+        cut = name if len(name) <= LONGEST_LABEL else f"{name[: LONGEST_LABEL - 1]}…"
+        return escape(cut, quote=False)
+
+
+class Group(NamedTuple):
+    """An entry of the legend: dots of one shape of plotly's and one token of the stylesheet."""
+
+    label: str
+    symbol: str
+    token: str
+    n: int = 0
+
+    def add_dots(
+        self, figure: Figure, number: int, cards: Sequence[list[Cell]], size: int, **trace: Any
+    ) -> None:
+        """Each dot has the row of the table that its card shows; groups are told by `number`."""
+        look = {"symbol": self.symbol, "color": f"var(--{self.token})", "size": size}
+        rows = [[list(cell) for cell in card] for card in cards]
+        figure.add_scatter(mode="markers", marker=look, legendgroup=str(number), customdata=rows,
+                           hoverinfo="none" if rows else "skip", **trace)  # fmt: skip
+
+
+class Choice(NamedTuple):
+    """A field of the form beside the picture; the first of its options is the usual one."""
+
+    name: str
+    label: str
+    options: Mapping[str, str]
+    """Label by value."""
+    chosen: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Chart:
-    """The models that have both a score and a place on the axis, the first first; arrays of shape
-    (n,)."""
-
-    axis: Axis
-
-    board: Board
-    score: str
-    """AVERAGE, or the key of a column."""
-    rows: NDArray[np.intp]
-    """Of the board."""
-    across: NDArray[np.float64]
-    """Parameters, seconds since 1970, or what a question takes."""
-    scores: Scores
-    on_front: NDArray[np.bool_]
-    """No other model is as far to the left and better, or farther and as good."""
-    families: tuple[tuple[int, ...], ...]
-    """By size, places of models of one maker whose names differ by their size alone."""
-    left_out: int
-    """Models with a score that have no rank for another reason, or no place on the axis."""
-    machine: str = ""
-    """The kind of machine that all places are from; empty where they are from none."""
-    machines: tuple[tuple[str, int], ...] = ()
-    """Every kind and how many models have a place from it, most first."""
-
-    @cached_property
-    def names(self) -> list[str]:
-        repo_ids = self.board.models.values("repo_id")
-        return [repo_ids[row] for row in self.rows]
-
-    @cached_property
-    def front(self) -> list[int]:
-        """Places, from the left."""
-        return np.flatnonzero(self.on_front).tolist()
+    title: str
+    """What is drawn, as in “Average against size”."""
+    finding: tuple[str, str]
+    """What the numbers say in one sentence, and what that rests on; a plain question and nothing
+    where they say nothing."""
+    name: str
+    """Of its files, without suite and version."""
+    about: Mapping[str, Any]
+    """What its files are of, besides the suite."""
+    heads: Sequence[str]
+    """Of the table's columns: the row's name, its main number, then anything else."""
+    rows: int
+    lines: Callable[[slice], list[list[Cell]]]
+    """A part of the table in words."""
+    batches: Callable[[], Iterator[pa.RecordBatch]]
+    """The whole table in full precision."""
+    figure: Callable[[slice], Figure] | None
+    """Of all rows, or of a part where all would be too many; None for an SVG, or for nothing."""
+    rows_are: str = "models"
+    per_page: int = 50
+    legend: Sequence[Group] = ()
+    choices: Sequence[Choice] = ()
+    notes: Mapping[str, Any] = field(default_factory=dict)
+    """What the template's own words and picture are made of."""
 
 
-def chart(
-    board: Board, score: str, keys: Sequence[str], axis: Axis = SIZE, machine: str = ""
-) -> Chart:
-    """`score` is AVERAGE or one of `keys`, the names of the board's columns; `machine` the kind to
-    compare on, where there are several: by default that of the most models."""
-    columns = _behind(board, score, keys)
-    scores = board.average if score == AVERAGE else board.scores.column(columns[0])
-    models = board.models
-    stands = np.array(
-        [
-            not any(why)
-            for why in zip(
-                *(models.values(name) for name in axis.lacking),
-                strict=True,
-            )
-        ],
-        np.bool_,
-    ).reshape(len(models))
-    measured = np.isfinite(scores.value)
-    across = axis.places(board, columns)
-    machines: tuple[tuple[str, int], ...] = ()
-    if axis.machines:
-        found = axis.machines(board, columns)
-        machines = _counted(found, measured & stands & np.isfinite(across))
-        machine = machine if machine in dict(machines) else next((m for m, _ in machines), "")
-        at = list(found.names).index(machine) if machine else None
-        across = np.where(found.of == at, across, np.nan)
-    rows = np.flatnonzero(measured & stands & np.isfinite(across))
-    # Of those at one place the best first.
-    rows = rows[np.lexsort((-scores.value[rows], across[rows]))]
-    chosen = scores.rows(rows)
-    repo_ids = models.values("repo_id")
-    return Chart(
-        axis=axis,
-        board=board,
-        score=score,
-        rows=rows,
-        across=across[rows],
-        scores=chosen,
-        on_front=front(across[rows], chosen.value),
-        families=families([repo_ids[row] for row in rows], across[rows]) if axis.families else (),
-        left_out=int(measured.sum()) - len(rows),
-        machine=machine if machines else "",
-        machines=machines,
-    )
-
-
-def _behind(board: Board, score: str, keys: Sequence[str]) -> list[int]:
-    """The columns that a score is from."""
-    if score != AVERAGE:
-        return [keys.index(score)]
-    return [place for place, column in enumerate(board.columns) if column.counts]
-
-
-def _counted(found: Machines, drawn: NDArray[np.bool_]) -> tuple[tuple[str, int], ...]:
-    counts = [int((drawn & (found.of == at)).sum()) for at in range(len(found.names))]
-    kinds = [(name, n) for name, n in zip(found.names, counts, strict=True) if n]
-    return tuple(sorted(kinds, key=lambda kind: (-kind[1], kind[0])))
-
-
-def scores_of(board: Board, keys: Sequence[str]) -> list[str]:
-    """What can be drawn: the average and every column of shares."""
-    shares = [
-        key for key, column in zip(keys, board.columns, strict=True) if is_share(column.metric)
-    ]
-    return [AVERAGE, *shares]
-
-
-def front(across: NDArray[np.float64], value: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Of models from left to right, at one place the best first: those that none dominates.
-
-    One dominates another that is no better and not to its left, unless both are equal in both.
-    """
-    found = np.zeros(len(across), np.bool_)
-    best, at = -np.inf, np.nan
-    for place, (one, score) in enumerate(zip(across, value, strict=True)):
-        if score > best or (score == best and one == at):
-            found[place], best, at = True, score, one
-    return found
-
-
-def families(names: Sequence[str], size: NDArray[np.float64]) -> tuple[tuple[int, ...], ...]:
-    """Places of models whose names differ by their size alone, of two sizes at least."""
-    by_stem: dict[str, list[int]] = {}
-    for place, name in enumerate(names):
-        stem, sizes = _SIZE.subn("*", name)
-        if sizes == 1:
-            by_stem.setdefault(stem.lower(), []).append(place)
-    return tuple(tuple(places) for places in by_stem.values() if len(set(size[places])) > 1)
+def two_places(number: float) -> str:
+    return f"{round(number, 2) + 0.0:.2f}".replace("-", "−")

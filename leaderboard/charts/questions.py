@@ -2,81 +2,109 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
+import pyarrow as pa
 
-from leaderboard.catalogue import suite_asked_for
-from leaderboard.models import ItemAnalysis, Run, SuiteEntry
-from leaderboard.tasks import column, items
-from leaderboard.web import Address
+from leaderboard.charts.chart import Cell, Chart, Choice, Group, two_places
+from leaderboard.models import Run, SuiteEntry
+from leaderboard.tasks.items import Table
+from leaderboard.templatetags.figures import percent, plural
 
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
 
-@dataclass(frozen=True, eq=False)
-class Questions:
-    """A column of a suite whose questions were analysed."""
-
-    entry: SuiteEntry
-    columns: tuple[tuple[str, str], ...]
-    """Task and title of every column of the suite that was analysed."""
-    table: items.Table | None
-    """None where its file is lost."""
-    run: Run | None
-    """One in which the questions can be read, where any file is at hand."""
-
-    @property
-    def title(self) -> str:
-        return self.entry.task.titled(self.entry.title)
-
-    @cached_property
-    def order(self) -> NDArray[np.intp]:
-        """Those with the lowest discrimination first; without one last, the hardest first."""
-        if self.table is None:
-            return np.empty(0, np.intp)
-        table = self.table
-        return np.lexsort((table.difficulty, table.discrimination, ~table.defined))
-
-    def url(self, place: int) -> str:
-        """The question with its text and how many models failed it; empty without any file."""
-        if self.run is None or self.table is None:
-            return ""
-        return f"{self.run.get_absolute_url()}?doc={self.table.label(place)}#question"
-
-    def called(self, place: int) -> str:
-        """Its part, where there are several, and its number from 1."""
-        if self.table is None:
-            return ""
-        table = self.table
-        part = f"{table.parts[table.part[place]]} " if len(table.parts) > 1 else ""
-        return f"{part}{table.key(place)[1] + 1}"
+MOST_DOTS, SEED = 3_000, 0
+"""Of more questions so many are drawn: all likely wrong keys, and others by chance."""
+GROUPS = (
+    Group("Question", "circle", "k-base"),
+    Group("Key likely wrong", "triangle-down", "k-tune"),
+)
 
 
-def questions_of(address: Address) -> Questions | None:
-    """The column that `task` names, or the first; None where none was analysed yet."""
-    suite = suite_asked_for(address["suite"])
-    if suite is None:
-        return None
-    entries = suite.entries.filter(draw=0).exclude(comparability_key="")
-    analysed = _analysed(list(entries.select_related("task").order_by("position")))
-    if not analysed:
-        return None
-    by_task = {entry.task.name: entry for entry in reversed(analysed)}
-    asked = address.choice("task", by_task)
-    entry = by_task.get(asked, analysed[0])
-    found = items.newest(entry.comparability_key)
-    return Questions(
-        entry=entry,
-        columns=tuple((e.task.name, e.task.titled(e.title)) for e in analysed),
-        table=items.table(found) if found else None,
-        run=column.run_with_samples(entry.task)[0],
+def questions(
+    entry: SuiteEntry, columns: Mapping[str, str], table: Table, run: Run | None
+) -> Chart:
+    """Of one column of a suite; `columns` has the title by task of every one that was analysed.
+    The questions can be read in `run`, where any file is at hand."""
+    # Those with the lowest discrimination first; without one last, the hardest first.
+    order = np.lexsort((table.difficulty, table.discrimination, ~table.defined))
+    suspects, defined = int(table.suspicious.sum()), int(table.defined.sum())
+    hard, task = int((table.difficulty < 0.5).sum()), entry.task
+    lede = [f"{plural(suspects, 'key')} likely wrong"] if suspects else []
+    lede += [f"{table.n - defined:,} that all models answer alike"] if defined < table.n else []
+    title = entry.title or entry.benchmark
+    counts = (table.n - suspects, suspects)
+    return Chart(
+        title=f"Questions of {columns[task.name]}",
+        finding=(
+            f"Most models miss {hard:,} of the {plural(table.n, 'question')} of {title}",
+            f"{'; '.join(lede)}.".capitalize() if lede else "",
+        ),
+        name=f"{task.name}-questions",
+        about={
+            "benchmark": task.name,
+            "benchmark_version": task.version,
+            "comparability_key": table.row.comparability_key,
+            "models": table.row.models_n,
+        },
+        heads=("Question", "Models right", "Discrimination", "Key"),
+        rows=table.n,
+        lines=lambda part: [_line(table, run, place) for place in order[part].tolist()],
+        batches=lambda: _batches(table),
+        figure=(lambda _: _figure(table, run)) if defined else None,
+        rows_are="questions",
+        legend=[group._replace(n=n) for group, n in zip(GROUPS, counts, strict=True)],
+        choices=[Choice("task", "Benchmark", columns, task.name)],
+        notes={"defined": defined, "drawn": min(defined, max(MOST_DOTS, suspects)),
+               "run": run, "built": table.row.built},
+    )  # fmt: skip
+
+
+def _line(table: Table, run: Run | None, place: int) -> list[Cell]:
+    url = f"{run.get_absolute_url()}?doc={table.label(place)}#question" if run else ""
+    found = Cell("—", "all alike")
+    if table.defined[place]:
+        found = Cell(two_places(float(table.discrimination[place])))
+    return [
+        Cell(table.in_words(place), "", url),
+        Cell(percent(float(table.difficulty[place]))),
+        found,
+        Cell("likely wrong" if table.suspicious[place] else ""),
+    ]
+
+
+def _figure(table: Table, run: Run | None) -> Figure:
+    from plotly.graph_objects import Figure
+
+    figure = Figure()
+    figure.update_xaxes(title="the better models are right")
+    figure.update_yaxes(title="models right, %")
+    suspects = np.flatnonzero(table.defined & table.suspicious)
+    others = np.flatnonzero(table.defined & ~table.suspicious)
+    room = max(MOST_DOTS - len(suspects), 0)
+    if len(others) > room:
+        others = np.sort(np.random.default_rng(SEED).choice(others, room, replace=False))
+    for number, places in enumerate((others, suspects)):
+        cards = [_line(table, run, place) for place in places.tolist()]
+        x, y = (side[places].astype(float) for side in (table.discrimination, table.difficulty))
+        look = {"opacity": 1 if number else 0.5, "x": np.round(x, 3), "y": np.round(100 * y, 2)}
+        GROUPS[number].add_dots(figure, number, cards, 10 if number else 7, **look)
+    figure.add_vline(0, line={"color": "var(--brass-fill)", "width": 2})
+    return figure
+
+
+def _batches(table: Table) -> Iterator[pa.RecordBatch]:
+    """Every question, in the order of the benchmark."""
+    yield pa.RecordBatch.from_pydict(
+        {
+            "task": [table.tasks[place] for place in table.task.tolist()],
+            "doc_id": pa.array(table.doc_id),
+            "part": [table.parts[place] for place in table.part.tolist()],
+            "difficulty": pa.array(table.difficulty),
+            "discrimination": pa.array(table.discrimination, mask=~table.defined),
+            "suspicious": pa.array(table.suspicious),
+        }
     )
-
-
-def _analysed(entries: Sequence[SuiteEntry]) -> list[SuiteEntry]:
-    keys = {entry.comparability_key for entry in entries}
-    rows = ItemAnalysis.objects.filter(comparability_key__in=keys).order_by()
-    having = set(rows.values_list("comparability_key", flat=True).distinct())
-    return [entry for entry in entries if entry.comparability_key in having]

@@ -6,43 +6,27 @@ several times. Here stand all of a model's scores on one benchmark, side by side
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
-from uuid import UUID
+from functools import cached_property, partial
+from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
-from leaderboard.board import Wanted, chosen_board
-from leaderboard.catalogue import suite_asked_for
-from leaderboard.models import Result
-from leaderboard.snapshot import EVERY, Board, Column, Model, Score
-from leaderboard.web import Address
+from leaderboard.charts.chart import Cell, Chart, Choice, Group
+from leaderboard.models.task import Style, is_share
+from leaderboard.snapshot import Board, Column, Flags, Floats, scores_of_draws
+from leaderboard.templatetags.figures import ends, in_unit, plural
 
-QUARTERS = (0.0, 0.25, 0.5, 0.75, 1.0)
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
 
-
-@dataclass(frozen=True)
-class Asked:
-    """A model's number in one style."""
-
-    score: Score
-    draws: tuple[float, ...]
-    """Of each draw of examples; empty where there was one."""
-
-
-@dataclass(frozen=True)
-class Line:
-    model: Model
-    asked: tuple[Asked | None, ...]
-    """By style, in the order of `Spread.columns`."""
-
-    @property
-    def apart(self) -> float | None:
-        """Between its highest and its lowest score; None where it has one alone."""
-        values = [one.score.value for one in self.asked if one]
-        return max(values) - min(values) if len(values) > 1 else None
+PER_PAGE, AT_ONCE = 25, 500
+"""Models that are drawn, and models of a file that are read, together."""
+MARKS = {"cloze": ("circle", "cloze"), "mmlu": ("square", "mmlu"), "hybrid": ("diamond", "hybrid")}
+OTHER_MARKS = (("triangle-up", "k-tune"), ("cross", "k-chat"), ("triangle-down", "k-merge"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,119 +34,141 @@ class Spread:
     """One benchmark of the board of every style."""
 
     board: Board
-    benchmarks: tuple[tuple[str, str], ...]
-    """Every one of the suite that can be shown: name and title."""
-    benchmark: str
-    title: str
-    places: tuple[int, ...]
+    places: list[int]
     """Of its styles among the board's columns: the suite's own first."""
-
-    @property
-    def columns(self) -> tuple[Column, ...]:
-        return tuple(self.board.columns[place] for place in self.places)
+    chosen: Flags
 
     @cached_property
-    def values(self) -> NDArray[np.float64]:
-        """Of the models that are ranked with each other, shape (models, styles)."""
-        of = np.ix_(self.board.comparable_rows, np.array(self.places))
-        values: NDArray[np.float64] = self.board.scores.value[of]
-        return values
+    def columns(self) -> list[Column]:
+        return [self.board.columns[place] for place in self.places]
 
     @cached_property
     def rows(self) -> NDArray[np.intp]:
         """Of the board, those with a number: by the mean over what each has, the best first."""
-        known = ~np.isnan(self.values).all(axis=1)
-        rows, mean = self.board.comparable_rows[known], np.nanmean(self.values[known], axis=1)
-        return rows[np.argsort(-mean, kind="stable")]
-
-    @cached_property
-    def apart(self) -> NDArray[np.float64]:
-        """Of each model with a number in every style, from its lowest to its highest."""
-        whole = self.values[~np.isnan(self.values).any(axis=1)]
-        if whole.shape[1] < 2:
-            return np.empty(0)
-        apart: NDArray[np.float64] = whole.max(axis=1) - whole.min(axis=1)
-        return apart
-
-    def quarters(self, style: int) -> list[float]:
-        """The least, the quartiles and the most of all models' scores in this style."""
-        values = self.values[:, style]
-        known = values[~np.isnan(values)]
-        return [float(number) for number in np.quantile(known, QUARTERS)] if len(known) else []
+        rows = self.board.comparable_rows[self.chosen[self.board.comparable_rows]]
+        values = self.board.scores.value[rows][:, self.places]
+        known = ~np.isnan(values).all(axis=1)
+        return rows[known][np.argsort(-np.nanmean(values[known], axis=1), kind="stable")]
 
     @property
-    def draws(self) -> int:
-        """The most draws of examples that any of its styles has."""
-        return max(column.draws for column in self.columns)
+    def values(self) -> Floats:
+        """Of these rows, shape (models, styles); NaN for none."""
+        return self.board.scores.value[self.rows][:, self.places]
 
-    def lines(self, rows: Sequence[int]) -> list[Line]:
-        """Of these rows of the board; one query, where examples were drawn several times."""
-        found = self._of_draws(rows)
+    @property
+    def groups(self) -> list[Group]:
+        counts = np.isfinite(self.values).sum(axis=0).tolist()
         return [
-            Line(
-                self.board.models[row],
-                tuple(self._asked(row, place, found) for place in self.places),
+            Group(str(Style(column.style).label),
+                  *MARKS.get(column.style, OTHER_MARKS[at % len(OTHER_MARKS)]), counts[at])
+            for at, column in enumerate(self.columns)
+        ]  # fmt: skip
+
+    def finding(self) -> tuple[str, str]:
+        """Over the models with every style; a question where there is none, or one style."""
+        whole = self.values[~np.isnan(self.values).any(axis=1)]
+        if len(whole) < 2 or whole.shape[1] < 2:
+            return "How much does a score depend on the prompt?", ""
+        points = " points" if is_share(self.columns[0].metric) else ""
+        half, tenth = (
+            in_unit(float(apart), self.columns[0].metric) + points
+            for apart in np.quantile(np.ptp(whole, axis=1), (0.5, 0.9))
+        )
+        models = plural(len(whole), "model")
+        return (
+            f"Another prompt moves half of the models by {half} or more",
+            f"One in ten by {tenth} or more, of {models} asked in every style, chance included.",
+        )
+
+    def lines(self, part: slice) -> list[list[Cell]]:
+        rows, written = self.rows[part].tolist(), partial(in_unit, metric=self.columns[0].metric)
+        draws, lines = scores_of_draws(self.board, rows, self.places), []
+        for row in rows:
+            cells, values = [Cell.of_model(self.board.models.value(row, "repo_id"))], []
+            for place in self.places:
+                score = self.board.score(row, place)
+                if score is None:
+                    cells.append(Cell("—", "not measured"))
+                    continue
+                values.append(score.value)
+                note = ends(written(score.low), written(score.high))
+                if of_draws := draws.get((row, place)):
+                    note += f"; draws {', '.join(map(written, of_draws))}"
+                cells.append(Cell(written(score.value), note))
+            apart = written(max(values) - min(values)) if len(values) > 1 else ""
+            lines.append([*cells, Cell(apart)])
+        return lines
+
+    def figure(self, part: slice) -> Figure:
+        """Of these models each style's score with its interval, and its draws as small rings."""
+        from plotly.graph_objects import Figure
+
+        rows, cards = self.rows[part].tolist(), self.lines(part)
+        draws = scores_of_draws(self.board, rows, self.places)
+        hundred, scores = 100 if is_share(self.columns[0].metric) else 1, self.board.scores
+        figure = Figure({"layout": {"height": 30 * len(rows) + 90}})
+        figure.update_xaxes(title="score", side="top")
+        names = [card[0].label for card in cards]
+        figure.update_yaxes(tickvals=[*range(len(rows))], ticktext=names, range=[len(rows), -1],
+                            showgrid=False, automargin=True)  # fmt: skip
+        for number, (group, place) in enumerate(zip(self.groups, self.places, strict=True)):
+            up = np.arange(len(rows)) + 0.6 * ((number + 0.5) / len(self.places) - 0.5)
+            value, low, high = (hundred * side[rows, place] for side in scores.sides)
+            bar = {"array": high - value, "arrayminus": value - low, "width": 0,
+                   "color": f"var(--{group.token})"}  # fmt: skip
+            group.add_dots(figure, number, cards, 8, x=value, y=up, error_x=bar)
+            rings = [(hundred * score, up[at]) for at, row in enumerate(rows)
+                     for score in draws.get((row, place), ())]  # fmt: skip
+            x, y = np.array(rings).reshape(-1, 2).T
+            group._replace(symbol="circle-open").add_dots(figure, number, [], 5, x=x, y=y)
+        return figure
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        for start in range(0, max(len(self.rows), 1), AT_ONCE):
+            rows = self.rows[start : start + AT_ONCE].tolist()
+            draws = scores_of_draws(self.board, rows, self.places)
+            cells = [(self.board.models[row], row, at) for row in rows for at in self.places
+                     if np.isfinite(self.board.scores.value[row, at])]  # fmt: skip
+            scores = [[side[row, at] for _, row, at in cells] for side in self.board.scores.sides]
+            yield pa.RecordBatch.from_pydict(
+                {
+                    "model": [model.repo_id for model, *_ in cells],
+                    "commit": [model.commit for model, *_ in cells],
+                    "precision": [model.dtype for model, *_ in cells],
+                    "style": [self.board.columns[at].style for *_, at in cells],
+                    "task": [self.board.columns[at].task for *_, at in cells],
+                    **dict(zip(("value", "low", "high"), scores, strict=True)),
+                    # A list is no value of a CSV file.
+                    "draws": [
+                        " ".join(map(repr, draws.get((row, at), ()))) for _, row, at in cells
+                    ],
+                }
             )
-            for row in rows
-        ]
-
-    def _asked(self, row: int, place: int, found: dict[tuple[UUID, int], float]) -> Asked | None:
-        score = self.board.score(row, place)
-        if score is None:
-            return None
-        runs = self.board.runs_of(row, place) if self.board.columns[place].draws > 1 else ()
-        values = tuple(found[run, place] for run in runs if (run, place) in found)
-        return Asked(score, values if len(values) == len(runs) else ())
-
-    def _of_draws(self, rows: Sequence[int]) -> dict[tuple[UUID, int], float]:
-        """By run and column what each draw alone scored."""
-        wanted = {
-            run: place
-            for place in self.places
-            if self.board.columns[place].draws > 1
-            for row in rows
-            for run in self.board.runs_of(row, place)
-        }
-        if not wanted:
-            return {}
-        columns = self.columns
-        numbers = Result.objects.filter(
-            run__in=wanted,
-            subset="",
-            task_name__in={column.task for column in columns},
-            metric__in={column.metric for column in columns},
-            filter__in={column.filter for column in columns},
-        ).values_list("run_id", "task_name", "metric", "filter", "value")
-        return {
-            (run, place): value
-            for run, *which, value in numbers
-            if which == _number_of(self.board.columns[place := wanted[run]])
-        }
 
 
-def _number_of(column: Column) -> list[str]:
-    return [column.task, column.metric, column.filter]
-
-
-def spread_of(address: Address) -> Spread | None:
-    """The benchmark that the address names, or the first; None where no board was built yet."""
-    suite = suite_asked_for(address["suite"])
-    board = chosen_board(suite, Wanted(suite=address["suite"], style=EVERY)) if suite else None
-    if board is None or not board.columns:
-        return None
-    titles: dict[str, str] = {}
-    for column in board.columns:
-        titles.setdefault(column.benchmark, column.title)
-    benchmark = address.choice("benchmark", titles) if address["benchmark"] else ""
+def spread(board: Board, benchmark: str, chosen: Flags) -> Chart:
+    """Of the board of every style, which has a column: this benchmark, or the first."""
+    titles = {column.benchmark: column.title for column in reversed(board.columns)}
+    titles = dict(reversed(titles.items()))
     benchmark = benchmark if benchmark in titles else next(iter(titles))
     places = [at for at, column in enumerate(board.columns) if column.benchmark == benchmark]
     places.sort(key=lambda at: not board.columns[at].own)
     metric = board.columns[places[0]].metric
-    return Spread(
-        board=board,
-        benchmarks=tuple(titles.items()),
-        benchmark=benchmark,
-        title=titles[benchmark],
-        # Numbers of two metrics have no common scale.
-        places=tuple(at for at in places if board.columns[at].metric == metric),
+    # Numbers of two metrics have no common scale.
+    found = Spread(board, [at for at in places if board.columns[at].metric == metric], chosen)
+    return Chart(
+        title=f"{titles[benchmark]} by prompt",
+        finding=found.finding(),
+        name=f"{benchmark}-spread",
+        about={"benchmark": benchmark, "metric": metric},
+        heads=("Model", *(group.label for group in found.groups), "Apart"),
+        rows=len(found.rows),
+        lines=found.lines,
+        batches=found.batches,
+        figure=found.figure if len(found.rows) else None,
+        rows_are="scores",
+        per_page=PER_PAGE,
+        legend=found.groups,
+        choices=[Choice("benchmark", "Benchmark", titles, benchmark)],
+        notes={"draws": max(column.draws for column in found.columns)},
     )

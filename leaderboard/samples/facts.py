@@ -72,6 +72,11 @@ class Numbered:
         task, doc_id = self.key(place)
         return f"{task}:{doc_id}" if len(self.tasks) > 1 else str(doc_id)
 
+    def in_words(self, place: int) -> str:
+        """As people call it: its part, where there are several, and its number from 1."""
+        part = f"{self.parts[self.part[place]]} " if len(self.parts) > 1 else ""
+        return f"{part}{int(self.doc_id[place]) + 1}"
+
     def called(self, label: str) -> int | None:
         """The row of the question that an address calls so; None where there is none such."""
         task, _, number = label.rpartition(":")

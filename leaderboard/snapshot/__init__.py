@@ -23,6 +23,7 @@ from leaderboard.snapshot.data import (
     StyleGap,
     run_urls,
 )
+from leaderboard.snapshot.draws import scores_of_draws
 from leaderboard.snapshot.file import Unreadable
 from leaderboard.snapshot.models import Model, Models
 from leaderboard.snapshot.style_facts import in_styles
@@ -60,5 +61,6 @@ __all__ = [
     "published",
     "recalled",
     "run_urls",
+    "scores_of_draws",
     "table_file",
 ]

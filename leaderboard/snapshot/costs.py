@@ -103,6 +103,23 @@ class Costs:
         number = np.array([*map(self.kinds.index, of.kinds), NOT_KNOWN], np.int16)
         self.kind[rows, column] = number[of.kind[places, 0]]
 
+    def of_a_question(
+        self, measure: str, columns: Sequence[int], asked: NDArray[np.int32]
+    ) -> NDArray[np.float64]:
+        """By row the mean over all questions of these columns, of which `asked`, shape (rows,
+        columns), has the numbers; NaN where one column lacks it."""
+        each = self.of[:, columns, MEASURES.index(measure)].astype(np.float64)
+        n = asked[:, columns].astype(np.float64)
+        with np.errstate(invalid="ignore"):  # a model that was asked nothing has no cost either
+            mean: NDArray[np.float64] = (each * n).sum(axis=1) / n.sum(axis=1)
+        return mean
+
+    def machine_of(self, measure: str, columns: Sequence[int]) -> NDArray[np.int16]:
+        """By row the place in `kinds` of the machine that all these columns are from; NOT_KNOWN
+        where they are from several."""
+        kinds = self.kind[:, columns, MEASURES.index(measure) - 1]
+        return np.where((kinds == kinds[:, :1]).all(axis=1), kinds[:, 0], NOT_KNOWN)
+
     @property
     def known(self) -> bool:
         return bool(np.isfinite(self.of).any())

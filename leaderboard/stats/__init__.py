@@ -5,6 +5,7 @@ from leaderboard.stats.correlation import FEWEST as CORRELATED_FEWEST
 from leaderboard.stats.correlation import Correlations, order_of_likeness, rank_correlations
 from leaderboard.stats.draws import normalised, over_draws
 from leaderboard.stats.fragility import Places, deciding
+from leaderboard.stats.front import bend, front
 from leaderboard.stats.funnel import Standing, check_strata, standing
 from leaderboard.stats.items import item_analysis
 from leaderboard.stats.ranges import BoardRanges, Earlier, among, bands, board_ranges
@@ -39,6 +40,7 @@ __all__ = [
     "VarianceShares",
     "among",
     "bands",
+    "bend",
     "best_by_part",
     "best_of",
     "board_ranges",
@@ -46,6 +48,7 @@ __all__ = [
     "clear_flips",
     "deciding",
     "flipped_share",
+    "front",
     "held_together",
     "item_analysis",
     "normalised",

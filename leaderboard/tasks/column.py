@@ -12,7 +12,7 @@ from django.utils.safestring import SafeString, mark_safe
 
 from leaderboard.board import Wanted, column_keys
 from leaderboard.disputed import Second, mark, of_board
-from leaderboard.models import Artifact, Run, SuiteEntry, TaskVersion
+from leaderboard.models import Artifact, ItemAnalysis, Run, Suite, SuiteEntry, TaskVersion
 from leaderboard.models.task import Style, is_share
 from leaderboard.samples import excerpts
 from leaderboard.snapshot import OWN, Board, Column, Model, Score, published
@@ -296,10 +296,9 @@ def _suspects(
     begin = excerpts.openings(samples, tuple(keys)) if samples else {}
     found = []
     for place, key in zip(places, keys, strict=True):
-        subset = f"{table.parts[table.part[place]]} " if len(table.parts) > 1 else ""
         found.append(
             Suspect(
-                f"{subset}{key[1] + 1}",
+                table.in_words(place),
                 float(table.difficulty[place]),
                 float(table.discrimination[place]),
                 begin.get(key, ""),
@@ -307,6 +306,25 @@ def _suspects(
             )
         )
     return found
+
+
+def analysed_column(
+    suite: Suite, task: str
+) -> tuple[SuiteEntry, dict[str, str], items.Table, Run | None] | None:
+    """The column of a suite that `task` names, or its first, of those whose questions were
+    analysed: with the titles of all those by task, its analysis, and a run in which the questions
+    can be read. None where nothing was analysed yet, or the file is lost."""
+    entries = suite.entries.filter(draw=0).exclude(comparability_key="")
+    keys = entries.values("comparability_key")
+    analysed = ItemAnalysis.objects.filter(comparability_key__in=keys).values("comparability_key")
+    known = entries.filter(comparability_key__in=analysed).select_related("task")
+    by_task = {entry.task.name: entry for entry in reversed(known.order_by("position"))}
+    entry = by_task.get(task) or next(reversed(by_task.values()), None)
+    analysis = items.newest(entry.comparability_key) if entry else None
+    if entry is None or analysis is None:
+        return None
+    titles = {name: e.task.titled(e.title) for name, e in reversed(by_task.items())}
+    return entry, titles, items.table(analysis), run_with_samples(entry.task)[0]
 
 
 def run_with_samples(task: TaskVersion) -> tuple[Run | None, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, date, datetime
+from math import floor, log10
 
 from django import template
 from django.utils.html import format_html
@@ -44,6 +45,22 @@ def whole_points(value: float) -> str:
 @register.filter
 def decimals(value: float, places: int = 2) -> str:
     return f"{value:,.{places}f}".replace("-", MINUS)
+
+
+def two_figures(value: float) -> str:
+    """A positive number to two figures, or all of those before the point: 0.012, 3.4, 1,250."""
+    return f"{value:,.{max(0, 1 - floor(log10(value)))}f}"
+
+
+NUMBERS = "zero one two three four five six seven eight nine ten eleven twelve".split()  # noqa: SIM905
+
+
+def about_points(value: float) -> str:
+    """A positive difference of fractions in words: "about three points"."""
+    whole = round(100 * value)
+    if whole < 2:
+        return "less than a point" if value < 0.0075 else "about one point"
+    return f"about {NUMBERS[whole] if whole < len(NUMBERS) else whole} points"
 
 
 @register.filter
@@ -251,6 +268,14 @@ def plural(number: int, word: str) -> str:
 
 
 MINUTE, HOUR, DAY = 60, 3600, 86_400
+
+
+def span_of_days(days: float) -> str:
+    """In its largest unit: "3 years", "9 months", "41 days"."""
+    for length, unit in ((365.25, "years"), (30.44, "months"), (1, "days")):
+        if days >= 2 * length:
+            return f"{days / length:.0f} {unit}"
+    return "a day"
 
 
 @register.filter

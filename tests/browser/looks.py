@@ -4,7 +4,6 @@ what does not fit; in the light, in the dark, on a phone and on paper."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import combinations
 from typing import Any
 
 from axe_playwright_python.sync_playwright import Axe
@@ -99,40 +98,3 @@ def look_everywhere(shot: Shots) -> Look:
         page.set_viewport_size(WIDE)
 
     return look
-
-
-# Names on charts
-
-NAMES = """() => [...document.querySelectorAll('svg.chart text.name')]
-  .filter(one => one.checkVisibility())
-  .map(one => {
-    const { x, y, width, height } = one.getBBox();
-    const scale = one.getScreenCTM().a;
-    return { text: one.textContent, x, y, right: x + width, bottom: y + height,
-             letters: parseFloat(getComputedStyle(one).fontSize) * scale };
-  })"""
-"""In units of the picture; letters in pixels."""
-DOTS = """() => [...document.querySelectorAll('svg.chart circle.dot')].map(one => {
-  const { x, y, width, height } = one.getBBox();
-  return { x, y, right: x + width, bottom: y + height };
-})"""
-
-
-def overlap(one: dict[str, Any], other: dict[str, Any]) -> bool:
-    across = min(one["right"], other["right"]) - max(one["x"], other["x"])
-    down = min(one["bottom"], other["bottom"]) - max(one["y"], other["y"])
-    return across > 0.1 and down > 0.1
-
-
-def count_of_names(page: Page) -> int:
-    """How many names are shown, of which none touches anything."""
-    names, dots = page.evaluate(NAMES), page.evaluate(DOTS)
-    assert [(a["text"], b["text"]) for a, b in combinations(names, 2) if overlap(a, b)] == []
-    assert [name["text"] for name in names if any(overlap(name, dot) for dot in dots)] == []
-    for name in names:
-        assert name["x"] >= 56
-        assert name["right"] <= 944
-        assert name["y"] >= 16
-        assert name["bottom"] <= 436
-        assert name["letters"] >= 9, "legible"
-    return len(names)

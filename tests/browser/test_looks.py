@@ -1,11 +1,10 @@
-"""Forms, accounts, what people decide, the administration and charts in every look, where the names
-on charts are legible and touch nothing; themes and times; views of a comparison."""
+"""Forms, accounts, what people decide and the administration in every look; themes and times; views
+of a comparison."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlsplit
@@ -21,18 +20,13 @@ from tests.browser.conftest import TINY, Open, signed_in
 from tests.browser.journeys import flag_a_model, leave_the_ranking_and_come_back, rule_on_a_key
 from tests.browser.looks import (
     AXE,
-    NAMES,
     PHONE,
     WIDE,
     Look,
-    count_of_names,
-    in_every_look,
     look_everywhere,
     too_wide,
 )
-from tests.leaderboard import factories as make
 from tests.leaderboard.accounts.provider import CLIENT, Provider, serve, settings_of
-from tests.leaderboard.boards import publish, synthetic_board
 from tests.shots import Shots
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
@@ -211,59 +205,7 @@ def test_a_time_is_the_readers_own_and_utc_without_a_script(
         expect(moment).not_to_have_attribute("title", re.compile("."))
 
 
-# Charts and comparisons
-
-BEYOND = """() => [...document.querySelectorAll('table.plotted :is(td, th[scope=row])')]
-  .filter(one => one.checkVisibility() && one.getBoundingClientRect().right > innerWidth)
-  .map(one => one.textContent.trim())"""
-"""Cells of the tables beside charts that lie outside the window."""
-
-
-@pytest.fixture
-def synthetic(site: Suite, settings: Any) -> Callable[..., None]:
-    """Publishes a made-up board of so many models and benchmarks, with long names."""
-
-    def show(models: int, columns: int) -> None:
-        settings.PLUMBLINE_SUITE = "synthetic"
-        board = synthetic_board(models, columns)
-        named = (replace(one, title=f"MMLU-Pro Mathematics {one.title}") for one in board.columns)
-        publish(replace(board, columns=tuple(named)), make.make_suite("synthetic"))
-
-    return show
-
-
-@pytest.mark.parametrize("models", [60, 900])
-def test_names_on_charts_are_legible_and_touch_nothing_in_windows_of_every_width(
-    visit: Open, synthetic: Callable[..., None], models: int, shot: Shots
-) -> None:
-    synthetic(models, 3)
-    window = visit(viewport=WIDE)
-    for axis in ("size", "time"):
-        page = window.go("/charts" if axis == "size" else f"/charts?against={axis}")
-        shown = {}
-        for width in (1440, 1280, 810, 790, 390):
-            page.set_viewport_size({"width": width, "height": 844})
-            shown[width] = count_of_names(page)
-        assert shown[1440] == shown[810] >= shown[790] == shown[390] >= 2, shown
-        shot(page, f"{models} models by {axis} on a phone")
-        page.set_viewport_size(WIDE)
-        page.emulate_media(media="print")
-        assert len(page.evaluate(NAMES)) == shown[1440], "on paper all have room"
-        page.emulate_media(media="screen")
-        assert in_every_look(page) == {}
-
-
-def test_on_a_phone_every_number_of_a_chart_is_in_sight(
-    visit: Open, synthetic: Callable[..., None]
-) -> None:
-    synthetic(60, 3)
-    window = visit(viewport=PHONE)
-    for address in ("/charts", "/charts-agreement"):
-        page = window.go(address)
-        assert page.locator("table.plotted tbody td").count() > 2, address
-        assert page.evaluate(BEYOND) == [], address
-    page = window.go("/charts-agreement")
-    assert page.get_by_role("row").nth(1).get_by_role("cell").count() >= 3, "still a table"
+# Comparisons
 
 
 def address_of_a_comparison() -> str:

@@ -19,7 +19,7 @@ from evalcore.verify import recount as verify
 from leaderboard.models import Run, Suite
 from leaderboard.web import background
 from tests.browser.conftest import TINY, Open, board_of_130, evaluate_the_rest
-from tests.browser.looks import PHONE, WIDE, broken, count_of_names, look_once
+from tests.browser.looks import PHONE, WIDE, broken, look_once
 from tests.leaderboard import engine_runs
 from tests.shots import Shots
 
@@ -266,21 +266,6 @@ def test_prompt_styles_are_compared_with_keys_alone(
     shot(page, "one model in two styles")
     page.locator(".bystyle td.score a").first.press("Enter")
     expect(page).to_have_url(re.compile(r"/runs/[0-9a-f-]{36}$"))
-
-
-def test_names_on_charts_are_legible_touch_nothing_and_lead_to_their_models(
-    visit: Open, large_board: Suite, shot: Shots
-) -> None:
-    page = visit(viewport=WIDE).go("/charts")
-    assert count_of_names(page) >= 2
-    look_once(page, "charts")
-    shot(page, "charts")
-    name = page.locator("text.name").first
-    text = name.text_content()
-    name.click()
-    page.wait_for_url("**/models/**")
-    assert text
-    assert text in page.url
 
 
 def test_the_images_of_a_question_are_seen_and_fit_a_wide_and_a_narrow_window(

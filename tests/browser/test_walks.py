@@ -84,7 +84,7 @@ def unlisted() -> dict[str, int]:
         *(f"/runs/{done.pk}?q=zebra&outcome=wrong&from=x",),
         *(f"/runs/{done.pk}?spaces=1&q=hangs&sort=close",),
         *("/?style=mmlu", "/?q=nothing", "/?at=2020-01-01", "/charts?against=time"),
-        *("/charts?against=tokens", "/charts?against=seconds", "/charts?against=joules"),
+        *("/charts?against=tokens", "/charts?against=seconds", "/charts?legend=family"),
         *("/submit?model=not+a+model", "/submit?model=awkward/tiny-llama"),
         *(f"/runs/{run.pk}" for run in (done, failed, running)),
         *(f"/runs/{done.pk}?outcome=wrong", f"/submissions/{submission.pk}", "/models/lab/unlucky"),

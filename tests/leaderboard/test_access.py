@@ -132,7 +132,7 @@ class Row(NamedTuple):
 
 
 ANYBODY, FORM = Row(Role.NOBODY), Row(Role.NOBODY, "post")
-AXES = ("size", "time", "tokens", "seconds", "joules")
+AXES = ("size", "time", "tokens", "seconds")
 TABLES = ("board", "styles", "compare", "court")
 CHARTS = ("charts-agreement", "charts-questions", "charts-spread")
 DRAWN = (*CHARTS, *(f"charts-by-{axis}" for axis in AXES))
@@ -140,9 +140,10 @@ READ = (
     *TABLES,
     *(f"{page}-{form}" for page in TABLES for form in ("csv", "json", "parquet")),
     *("charts", *CHARTS, "cell"),
-    *(f"{chart}-{form}" for chart in DRAWN for form in ("svg", "csv", "json", "parquet")),
-    *("run-recount", "run-picture", "model-picture", "compare-picture"),
-    *("model-badge", "model-badge-dark", "model-embed"),
+    *(f"{chart}-{form}" for chart in DRAWN for form in ("csv", "json", "parquet")),
+    *(f"{chart}-plotly" for chart in DRAWN if chart != "charts-agreement"),
+    "charts-agreement-svg",
+    *("run-recount", "model-picture", "compare-picture"),
     *("submit", "submission", "queue", "pool", "backends", "model", "task", "task-questions"),
     *("recalls", "recall", "flags", "flag", "departures"),
     *("task-keys", "task-key"),

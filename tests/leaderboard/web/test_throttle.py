@@ -192,7 +192,7 @@ def test_files_made_on_request_are_limited_in_every_form() -> None:
     found = statuses(client, "/board.csv", "/styles.json", "/charts-by-size.parquet", "/board.csv")
     assert found[2:] == [429, 429]
     assert "More than 2 files were asked for from your network" in client.get("/board.json").text
-    assert client.get("/charts-by-size.svg").status_code == 429
+    assert client.get("/charts-agreement.svg").status_code == 429
     assert client.get("/?q=word").status_code == 200, "pages are counted apart"
 
 
