@@ -58,7 +58,7 @@ COPY . .
 RUN pip install --quiet --no-cache-dir --disable-pip-version-check --no-deps --no-build-isolation -e .
 USER plumbline
 VOLUME /var/lib/plumbline
-HEALTHCHECK --interval=30s --timeout=20s --start-period=120s CMD ["python", "-m", "runners.health"]
+HEALTHCHECK --interval=30s --timeout=20s --start-period=120s CMD ["python", "-m", "runners", "health"]
 CMD ["python", "-m", "runners", "evaluate"]
 
 # The driver comes from the machine, by its container toolkit; everything else of CUDA with torch.

@@ -267,7 +267,7 @@ def use(stack: ExitStack, containers: Mapping[str, str], work: Path) -> None:
     say("a model through the form, the worker and the board")
     submit = [sys.executable, "-m", "demo.submit", address, str(content)]
     subprocess.run([*submit, "--within", str(SECONDS)], cwd=ROOT, check=True)
-    run("evaluate", "python", "-m", "runners.health")
+    run("evaluate", "python", "-m", "runners", "health")
 
 
 def interpolated(text: str, given: Mapping[str, str]) -> str:

@@ -92,7 +92,7 @@ def demo(home: Path, how: list[str], folders: Sequence[Path] = ()) -> Ended:
         hub += ["--port", str(hub_port)]
         submit = [sys.executable, "-m", "demo.submit", url, str(CONTENT), *how]
         commands = {"hub": hub, **supervisor.parts(), "demo": submit}
-        return supervisor.run(commands, variables)
+        return supervisor.run(commands, variables, until="demo")
 
 
 def make_account(variables: Mapping[str, str], url: str) -> None:

@@ -28,6 +28,7 @@ from leaderboard.queue import pool_page as pool
 from leaderboard.recalls import page as recalls
 from leaderboard.runs import downloads, recount
 from leaderboard.runs import page as run
+from leaderboard.runs import picture as run_picture
 from leaderboard.snapshot import table_file
 from leaderboard.styles import download as styles_download
 from leaderboard.styles import page as styles
@@ -105,6 +106,7 @@ urlpatterns = [
     path("robots.txt", service.robots, name="robots"),
     path("sitemap.xml", sitemaps.index, service.INDEX, name="sitemap"),
     path("sitemap-<section>.xml", sitemaps.sitemap, service.SECTION, name="sitemap-section"),
+    path("og/runs/<uuid:pk>.png", run_picture.picture, name="run-picture"),
     path("og/compare/pair.png", compare_picture.picture, name="compare-picture"),
     path("og/models/<path:repo_id>.png", model_sharing.picture, name="model-picture"),
     path("embed/models/<path:repo_id>", model_sharing.embed, name="model-embed"),

@@ -7,19 +7,22 @@ appears whole, by a rename or a link. Its Redis has no bound for hints that no w
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
 from time import monotonic_ns, time
 from typing import Any
 from uuid import uuid4
 
-from kombu.transport import filesystem, redis
+from celery.utils.nodenames import WORKER_DIRECT_EXCHANGE, worker_direct
+from kombu.connection import Connection
+from kombu.transport import filesystem, redis, virtual
 from kombu.utils.json import dumps
 
 MAX_WAIT = 0.5
 """Seconds for which a worker waits for a message before it looks whether it should stop."""
 STALE = 120.0
-"""Seconds after which a message that nobody took is removed; all of ours expire long before."""
+"""Seconds after which a message that nobody took is removed; each of ours expires long before."""
 
 
 class Channel(filesystem.Channel):
@@ -61,20 +64,21 @@ MAX_HINTS = 100
 
 
 class BoundedChannel(redis.Channel):
-    """Where no worker reads, hints would pile up for ever: they expire only when they are read."""
+    """Where no worker reads, hints would lie for ever: Celery throws them away as it reads them."""
 
     def _put(self, queue: str, message: dict[str, Any], **options: Any) -> None:
         super()._put(queue, message, **options)  # type: ignore[no-untyped-call]
         with self.conn_or_acquire() as client:
             # The newest stand at the head, readers take from the tail.
             client.ltrim(queue, 0, MAX_HINTS - 1)
+            client.expire(queue, int(STALE))
 
 
 class BoundedRedis(redis.Transport):
     Channel = BoundedChannel
 
 
-def options(folder: Path) -> dict[str, str | bool | float]:
+def transport_options(folder: Path) -> dict[str, str | bool | float]:
     """Transport options for a broker in `folder`, whose folders are made here."""
     messages, taken, control = folder / "messages", folder / "taken", folder / "control"
     for part in (messages, taken, control):
@@ -100,15 +104,32 @@ def forget_commands(folder: Path, worker: str) -> None:
         file.unlink(missing_ok=True)
 
 
+def forget_workers(connection: Connection, living: Collection[str]) -> int:
+    """Remove the direct queues of workers that are gone; how many. RabbitMQ keeps them.
+
+    That of a worker which has just begun comes back with its next hint.
+    """
+    channel = connection.default_channel
+    if not isinstance(channel, virtual.Channel):
+        return 0
+    bound = channel.get_table(WORKER_DIRECT_EXCHANGE.name)  # type: ignore[no-untyped-call]
+    dead = {name for name, _, _ in bound} - set(living)
+    for name in dead:
+        queue = worker_direct(name)(channel)
+        queue.declare()  # only what it has declared itself does a channel delete
+        queue.delete()
+    return len(dead)
+
+
 def sweep(folder: Path) -> int:
     """Remove messages that were taken or that nobody will take; how many."""
-    gone = 0
+    removed = 0
     for part in ("messages", "taken"):
         for file in (folder / part).glob("*"):
             try:
                 if time() - file.stat().st_mtime > STALE:
                     file.unlink()
-                    gone += 1
+                    removed += 1
             except FileNotFoundError:
                 continue  # a worker was faster
-    return gone
+    return removed

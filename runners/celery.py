@@ -36,8 +36,18 @@ warnings.filterwarnings("ignore", category=SecurityWarning)
 
 logger = logging.getLogger(__name__)
 
-CHORE_SECONDS = 5.0
-"""From one look at what is due to the next."""
+CHORES = {
+    "release_stalled": ("chores", 5.0),
+    "build_boards": ("boards", 5.0),
+    "analyse_items": ("boards", 60.0),
+    "leave_out_disputed": ("boards", 15.0),
+    "compare_backends": ("boards", 60.0),
+    "look_at_hub": ("chores", 60.0),
+    "read_costs": ("chores", 15.0),
+    "tell_of_endings": ("chores", 60.0),
+    "sweep": ("chores", 60.0),
+}
+"""By task its queue, and the seconds from one look at what is due to the next."""
 EXPIRES = 30.0
 """Seconds after which a message that nobody took is worth nothing."""
 EVALUATE = "evaluate"
@@ -71,7 +81,8 @@ class DevicePool(TaskPool):  # type: ignore[misc]
         """Celery's way to end one task (`control terminate`, SIGQUIT): its runs are given back."""
         from runners import worker
 
-        worker.give_back()
+        if worker.evaluator:
+            worker.evaluator.give_back()
 
 
 class CheckedRequest(Request):  # type: ignore[misc]
@@ -101,11 +112,7 @@ app.conf.update(
     task_acks_late=False,
     task_routes={
         EVALUATE: {"queue": EVALUATE},
-        "build_boards": {"queue": "boards"},
-        "analyse_items": {"queue": "boards"},
-        "leave_out_disputed": {"queue": "boards"},
-        "compare_backends": {"queue": "boards"},
-        "*": {"queue": "chores"},
+        **{name: {"queue": queue} for name, (queue, _) in CHORES.items()},
     },
     task_default_queue="chores",
     # One thread for one device; the chores name a pool of their own (supervisor.py).
@@ -118,24 +125,14 @@ app.conf.update(
     broker_connection_max_retries=None,
     beat_schedule={
         name: {"task": name, "schedule": seconds, "options": {"expires": EXPIRES}}
-        for name, seconds in (
-            ("release_stalled", CHORE_SECONDS),
-            ("build_boards", CHORE_SECONDS),
-            ("analyse_items", 60.0),
-            ("leave_out_disputed", 15.0),
-            ("compare_backends", 60.0),
-            ("look_at_hub", 60.0),
-            ("read_costs", 15.0),
-            ("tell_of_endings", 60.0),
-            ("sweep", 60.0),
-        )
+        for name, (_, seconds) in CHORES.items()
     },
 )
 if BROKER_URL.startswith("filesystem:"):
     app.conf.update(
         broker_url="filesystem://localhost//",  # kombu warns of an address without a host
         broker_transport="runners.broker:Transport",
-        broker_transport_options=broker.options(settings.PLUMBLINE_HOME / "broker"),
+        broker_transport_options=broker.transport_options(settings.PLUMBLINE_HOME / "broker"),
     )
 else:
     if BROKER_URL.startswith("redis:"):
@@ -170,7 +167,7 @@ def computing(_state: Any) -> dict[str, Any]:
     """The model at work and how far each of its runs is."""
     from runners import worker
 
-    return worker.computing()
+    return worker.evaluator.computing() if worker.evaluator else {}
 
 
 def send_hint(queue: str | Queue = EVALUATE, **about: str) -> bool:
@@ -186,9 +183,18 @@ def send_hint(queue: str | Queue = EVALUATE, **about: str) -> bool:
     return True
 
 
-def log_like_the_site(**_: Any) -> None:
-    """Django's configuration for all; of Celery only what is wrong: every hint would be a line."""
-    logging.config.dictConfig(settings.LOGGING)
+def log_like_the_site(logfile: str | None = None, **_: Any) -> None:
+    """Django's configuration for all, into a worker's `--logfile` where it has one.
+
+    Of Celery only what is wrong: every hint would be a line.
+    """
+    configuration = settings.LOGGING
+    if logfile:
+        # Opened anew where logrotate has moved the file away.
+        file = {"class": "logging.handlers.WatchedFileHandler", "filename": logfile}
+        console = {**configuration["handlers"]["console"], **file}
+        configuration = {**configuration, "handlers": {"console": console}}
+    logging.config.dictConfig(configuration)
     logging.getLogger("celery").setLevel(logging.WARNING)
 
 

@@ -91,10 +91,10 @@ def freeze(pid: int) -> set[psutil.Process] | None:
     """Stop all below `pid`, so that none of them does anything more; None where one goes on."""
     until = monotonic() + PATIENCE
     while monotonic() < until:
-        found = living(pid)
-        awake = [process for process in found if not _is_stopped(process)]
+        processes = living(pid)
+        awake = [process for process in processes if not _is_stopped(process)]
         if not awake:
-            return set(found)
+            return set(processes)
         for process in awake:
             with suppress(psutil.Error):
                 process.suspend()

@@ -59,7 +59,7 @@ def groups() -> list[str]:
     """
     if option := env.text("PLUMBLINE_DEVICES", "").split():
         return option
-    return [gpu.index for gpu in _found_or_none()] or [CPU]
+    return [gpu.index for gpu in _gpus_or_none()] or [CPU]
 
 
 def find_gpus(option: str) -> list[Gpu]:
@@ -70,13 +70,13 @@ def find_gpus(option: str) -> list[Gpu]:
     if option == CPU:
         return []
     if not option:
-        return _found_or_none()
-    found = visible()
+        return _gpus_or_none()
+    candidates = visible()
     names = [name.strip() for name in option.split(",")]
-    gpus = [next((gpu for gpu in found if _is(name, gpu)), None) for name in names]
+    gpus = [next((gpu for gpu in candidates if _is(name, gpu)), None) for name in names]
     for name, gpu in zip(names, gpus, strict=True):
         if gpu is None:
-            known = ", ".join(gpu.index for gpu in found) or "none"
+            known = ", ".join(gpu.index for gpu in candidates) or "none"
             raise NoSuchDevice(
                 f"no GPU {name!r} for this process: nvidia-smi and {VISIBLE} leave {known}; "
                 f"name those by commas, or {CPU!r}"
@@ -97,20 +97,20 @@ def keep_to(gpus: Sequence[Gpu]) -> None:
 def visible() -> list[Gpu]:
     """Those that a child would see. Raises NoSuchDevice where nvidia-smi does not tell."""
     gpus = [_gpu(line) for line in _ask_driver().splitlines() if line.strip()]
-    wanted = os.environ.get(VISIBLE)
-    if wanted is None:
+    variable = os.environ.get(VISIBLE)
+    if variable is None:
         return gpus
-    names = [name.strip() for name in wanted.split(",")]
+    names = [name.strip() for name in variable.split(",")]
     names = [name for name in names if name not in UNNAMED]
     for name in names:
         if not any(_is(name, gpu) for gpu in gpus):
             raise NoSuchDevice(
-                f"{VISIBLE}={wanted}: nvidia-smi lists no {name!r}: name GPUs by index or UUID"
+                f"{VISIBLE}={variable}: nvidia-smi lists no {name!r}: name GPUs by index or UUID"
             )
     return [gpu for gpu in gpus if any(_is(name, gpu) for name in names)]
 
 
-def _found_or_none() -> list[Gpu]:
+def _gpus_or_none() -> list[Gpu]:
     """All visible GPUs; none, with a line in the log, where nvidia-smi is there and fails."""
     if not shutil.which("nvidia-smi"):
         return []
@@ -339,7 +339,7 @@ class MemoryMeter:
         self._device = device
         self._limit = limit
         self._over = threading.Event()
-        self.found: InUse | None = None
+        self.reading: InUse | None = None
         """None until it has looked for the first time."""
 
     def start(self) -> None:
@@ -351,5 +351,5 @@ class MemoryMeter:
 
     def _look(self) -> None:
         while not self._over.is_set():
-            self.found = memory_in_use(self._device, self._limit)
+            self.reading = memory_in_use(self._device, self._limit)
             self._over.wait(MEASURE_EVERY)

@@ -23,15 +23,15 @@ from leaderboard.models import Run, Variant, Worker
 from leaderboard.models.run import ErrorClass, State
 from leaderboard.queue import claims, records, reproduce, room
 from leaderboard.samples import store as artifacts
-from runners import backends, hub_cache, sandboxed
+from runners import cleanup, sandboxed
 from runners.cleanup import in_use, journal_folder
+from runners.engine import EngineRequest, Keeper
 from runners.failures import Failed, Stopping, Taken, blame, full_machine_fails, judge
 from runners.folders import Footprint, empty, hides_files, remove
-from runners.kept import EngineRequest, Keeper
 from runners.process import Child, Documents, Failure, TaskDone, Waits
-from runners.reconnect import persistently
+from runners.registration import persistently
 from runners.results import store
-from runners.sandboxed import child_environment, confined, downloads, limits
+from runners.sandboxed import child_environment, confined, download_folders, limits
 from runners.watch import Heartbeat, Watch
 
 logger = logging.getLogger(__name__)
@@ -56,7 +56,7 @@ def evaluate_claim(
         with Heartbeat(claim, worker) as heartbeat:
             waiting, one_by_one = list(claim.runs), False
             while waiting and not (stopping.is_set() or heartbeat.wants_runs_back()):
-                together = _together(waiting, one_by_one)
+                together = _runs_of_next_child(waiting, one_by_one)
                 behind = [run for run in waiting if run not in together]
                 persistently(partial(claims.put_behind, claim.token, behind))
                 runs = {run.task.name: run for run in together}
@@ -71,7 +71,7 @@ def evaluate_claim(
                 except (Taken, Stopping) as interruption:
                     logger.info("%s: %s", claim.token, interruption.__doc__)
                 except Failed as problem:
-                    failure = watch.looked_at(problem) if problem.disk_full else problem
+                    failure = watch.check_disk(problem) if problem.disk_full else problem
                     logger.warning("%s: %s: %s", claim.token, failure.error_class, failure.message)
                     if failure.no_room:
                         why = failure.message
@@ -88,7 +88,7 @@ def evaluate_claim(
         persistently(partial(_tidy, claim, log, keeper))
 
 
-def _together(waiting: Sequence[Run], one_by_one: bool) -> Sequence[Run]:
+def _runs_of_next_child(waiting: Sequence[Run], one_by_one: bool) -> Sequence[Run]:
     """Those of the runs for one child: all, but for each that has its last attempt, by itself.
 
     Whatever ends a child then ends no other run for good.
@@ -113,7 +113,7 @@ def _refuse_unlisted_code(variant: Variant) -> None:
                 "PLUMBLINE_TRUSTED_CODE of every worker, as on the site",
                 of_all=True,
             )
-    if variant.code_pins and not sandboxed.here().namespaces:
+    if variant.code_pins and not sandboxed.way_of_machine().namespaces:
         raise Failed(
             ErrorClass.INFRA,
             "this worker cannot keep a model's own code from the network (no namespaces, "
@@ -126,7 +126,7 @@ def _fetch(watch: Watch, folder: Path, log: Path) -> None:
     """Download the model and the data sets that these runs pin."""
     runs = list(watch.runs.values())
     variant = runs[0].variant
-    hub_cache.make_room(variant)
+    cleanup.make_room(variant)
     first = [run.task.name for run in runs if persistently(partial(records.opens_a_column, run))]
     command = reproduce.fetch_command(
         *runs, include_path=str(settings.PLUMBLINE_TASKS), documents=first
@@ -134,9 +134,9 @@ def _fetch(watch: Watch, folder: Path, log: Path) -> None:
     environment = child_environment(folder, online=True)
     needs = Needs(
         folder=folder,
-        read=backends.folders(),
+        read=sandboxed.engine_folders(),
         write=[
-            *downloads(variant, runs),
+            *download_folders(variant, runs),
             *(Path(environment[name]) for name in ("HOME", "TMPDIR")),
         ],
         network=True,
@@ -144,9 +144,9 @@ def _fetch(watch: Watch, folder: Path, log: Path) -> None:
             int(watch.longest_download() * (os.cpu_count() or 1)), file_bytes=DOWNLOADED_FILE_BYTES
         ),
     )
-    wanted = [*backends.python(), "-m", *command, "--progress", "json"]
-    footprint = Footprint([folder], [hub_cache.home()], hub_cache.most_to_come(variant))
-    with Child(confined(wanted, needs), environment=environment, folder=folder, log=log) as child:
+    words = [*sandboxed.engine_python(), "-m", *command, "--progress", "json"]
+    footprint = Footprint([folder], [cleanup.hub_home()], cleanup.most_to_come(variant))
+    with Child(confined(words, needs), environment=environment, folder=folder, log=log) as child:
         failure = None
         for event in watch.follow(child, "download", footprint):
             if isinstance(event, Failure):

@@ -28,7 +28,7 @@ from leaderboard.models import Run
 from leaderboard.models.run import ErrorClass
 from leaderboard.queue import claims
 from runners.process import ERRORS, Failure
-from runners.reconnect import persistently
+from runners.registration import persistently
 
 if TYPE_CHECKING:
     from runners.watch import Watch
@@ -70,7 +70,7 @@ class Failed(Exception):
         self.no_room = no_room
         """The worker's machine is full: no run is to blame."""
         self.disk_full = disk_full
-        """Somebody says that the disk is full, and the worker has yet to look (`looked_at`)."""
+        """Somebody says that the disk is full, and the worker has yet to look (`check_disk`)."""
 
 
 @contextmanager
@@ -144,7 +144,7 @@ def blame(watch: Watch, failure: Failed, log: Path) -> bool:
     elif failure.error_class == ErrorClass.TASK and len(guilty) > 1:
         return False
     elif not failure.of_all:
-        guilty = watch.begun()
+        guilty = watch.begun_runs()
     log_tail = "" if touches_unpublished_data(watch.claimed) else tail(log)
     for run in guilty:
         try:
@@ -181,8 +181,8 @@ def tail(log: Path) -> str:
         file.seek(max(0, log.stat().st_size - TAIL_BYTES))
         text = file.read().decode(errors="replace")
     drawn = (line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n"))
-    said = harmless("\n".join(drawn)).splitlines()
-    lines = [line for line in said if not PROGRESS_BAR.search(line.rstrip())]
+    readable = harmless("\n".join(drawn)).splitlines()
+    lines = [line for line in readable if not PROGRESS_BAR.search(line.rstrip())]
     return "\n".join(lines[-TAIL_LINES:])
 
 

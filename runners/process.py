@@ -20,7 +20,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
-from types import TracebackType
 from typing import Any, Self
 
 import psutil
@@ -47,7 +46,7 @@ LONGEST_DEATH = 30.0
 class Use:
     memory_bytes: int
     written_bytes: int
-    said_bytes: int = 0
+    printed_bytes: int = 0
     """By its standard output and into its log."""
 
 
@@ -64,7 +63,7 @@ class Child:
         orders, self._orders = os.pipe()
         os.set_blocking(self._orders, False)
         self._output, output = os.pipe()
-        self._said = 0
+        self._printed = 0
         self._log = log
         with log.open("ab") as stderr:
             self._log_before = stderr.tell()
@@ -82,7 +81,7 @@ class Child:
         os.close(orders)
         os.close(output)
         self._events: queue.Queue[Event | None] = queue.Queue(EVENTS_AHEAD)
-        self._said_all = False
+        self._is_read = False
         self._frozen: set[psutil.Process] | None = None
         self._ended: float | None = None
         self._closing = threading.Event()
@@ -95,14 +94,14 @@ class Child:
 
     def next_event(self, seconds: float) -> Event | None:
         """What the child said next; None where it says nothing for so long."""
-        if self._said_all:
+        if self._is_read:
             self._closing.wait(min(seconds, 0.05))
             return None
         try:
             event = self._events.get(timeout=seconds)
         except queue.Empty:
             return None
-        self._said_all = event is END
+        self._is_read = event is END
         return event
 
     def has_ended(self) -> bool:
@@ -114,7 +113,7 @@ class Child:
             return False
         self._signal(signal.SIGKILL)
         self._ended = self._ended or monotonic()
-        return self._said_all or monotonic() - self._ended > LAST_WORDS
+        return self._is_read or monotonic() - self._ended > LAST_WORDS
 
     def ask_to_stop(self) -> None:
         self._signal(signal.SIGTERM)
@@ -132,15 +131,15 @@ class Child:
         if self._frozen != set(child.living(self.pid)):
             return False  # such as the system kills for want of memory
         while not self._events.empty():
-            self._said_all = self._events.get() is END or self._said_all
-        self._said, self._log = 0, log
+            self._is_read = self._events.get() is END or self._is_read
+        self._printed, self._log = 0, log
         self._log_before = log.stat().st_size
         try:
             taken = os.write(self._orders, order)
         except OSError:  # nobody reads it, or it has not read what came before
             return False
         child.thaw(self.pid)
-        return taken == len(order) and not self._said_all
+        return taken == len(order) and not self._is_read
 
     def processor_seconds(self) -> float:
         """Of that of its processes which has used most."""
@@ -166,17 +165,12 @@ class Child:
                 written += process.io_counters().write_chars
             except psutil.Error:
                 continue  # ended since it was listed
-        return Use(memory, written, self._said + self._log.stat().st_size - self._log_before)
+        return Use(memory, written, self._printed + self._log.stat().st_size - self._log_before)
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -219,7 +213,7 @@ class Child:
                 continue
             if not (chunk := os.read(self._output, 65536)):
                 break
-            self._said += len(chunk)
+            self._printed += len(chunk)
             *lines, rest = (rest + chunk).split(b"\n")
             yield from lines
             if len(rest) > LONGEST_LINE:
@@ -298,26 +292,26 @@ Event = Phase | Progress | Look | TaskDone | Documents | Failure | Done | Waits
 
 def parse(line: bytes) -> Event | None:
     try:
-        said = json.loads(line)
+        fields = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    if not isinstance(said, dict):
+    if not isinstance(fields, dict):
         return None
-    match said.get("event"):
-        case "phase" if said.get("phase") in PHASES:
-            return Phase(said["phase"])
+    match fields.get("event"):
+        case "phase" if fields.get("phase") in PHASES:
+            return Phase(fields["phase"])
         case "progress":
-            return _progress(said.get("task"), said.get("done"), said.get("total"))
+            return _progress(fields.get("task"), fields.get("done"), fields.get("total"))
         case "look":
-            return _look(said.get("task"), said.get("metric"), said.get("strata"))
-        case "task" if all(_text(said.get(name)) for name in ("task", "record", "samples")):
-            return TaskDone(said["task"], said["record"], said["samples"])
-        case "documents" if _text(said.get("task")) and _text(said.get("docs_digest")):
-            return Documents(said["task"], said["docs_digest"])
-        case "error" if said.get("class") in tuple(ERRORS):
-            task = said.get("task")
-            message = _readable(said.get("message"))
-            return Failure(said["class"], message, task if _text(task) else None)
+            return _look(fields.get("task"), fields.get("metric"), fields.get("strata"))
+        case "task" if all(_text(fields.get(name)) for name in ("task", "record", "samples")):
+            return TaskDone(fields["task"], fields["record"], fields["samples"])
+        case "documents" if _text(fields.get("task")) and _text(fields.get("docs_digest")):
+            return Documents(fields["task"], fields["docs_digest"])
+        case "error" if fields.get("class") in tuple(ERRORS):
+            task = fields.get("task")
+            message = _readable(fields.get("message"))
+            return Failure(fields["class"], message, task if _text(task) else None)
         case "done":
             return Done()
         case "waits":
@@ -337,22 +331,21 @@ def _look(task: Any, metric: Any, strata: Any) -> Look | None:
     """None also where such a part cannot be: more answered than there are, or more of it right."""
     if not _text(task) or not _text(metric) or not isinstance(strata, list):
         return None
-    read = tuple(map(_stratum, strata[: MOST_STRATA + 1]))
+    if len(strata) > MOST_STRATA:
+        return None
+    parts = tuple(stratum for stratum in map(_stratum, strata) if stratum is not None)
     try:
-        found = tuple(one for one in read if one is not None)
-        if len(found) < len(read) or len(found) > MOST_STRATA:
-            return None
-        check_strata(found)
+        check_strata(parts)
     except ValueError:
         return None
-    return Look(task, metric, found)
+    return Look(task, metric, parts) if len(parts) == len(strata) else None
 
 
-def _stratum(said: Any) -> Stratum | None:
-    if not isinstance(said, dict):
+def _stratum(fields: Any) -> Stratum | None:
+    if not isinstance(fields, dict):
         return None
     documents, answered, right, weight, zero_or_one = (
-        said.get(name) for name in ("documents", "answered", "right", "weight", "zero_or_one")
+        fields.get(name) for name in ("documents", "answered", "right", "weight", "zero_or_one")
     )
     if type(documents) is not int or type(answered) is not int or type(zero_or_one) is not bool:
         return None

@@ -1,30 +1,31 @@
-"""A worker's name, which is its own while it lives, and its row: what it can hold, when it was seen
-and when it ended."""
+"""A worker before the database: its name, which is its own while it lives; its row with what it can
+hold, when it was seen and when it ended; and its patience where the database does not answer."""
 
 from __future__ import annotations
 
-import fcntl
-import os
+import logging
 import re
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from datetime import timedelta
 from functools import partial
 from itertools import count
 from pathlib import Path
-from time import time
+from time import monotonic, sleep
+from typing import TypeVar
 
 from django.conf import settings
-from django.db import DatabaseError, InterfaceError
+from django.db import DatabaseError, InterfaceError, OperationalError, connection
 from django.db.models.functions import Now
 
 from evalcore.model.hf.quantisation import installed_methods
 from leaderboard.models import Worker
 from leaderboard.models.variant import TRANSFORMERS
-from runners import backends, devices, sandboxed
+from runners import devices, sandboxed
+from runners.cleanup import hold_lock
 from runners.devices import CPU, Capacity, Gpu, NoSuchDevice
-from runners.reconnect import persistently
+
+logger = logging.getLogger(__name__)
 
 
 @contextmanager
@@ -42,51 +43,16 @@ def own_name(home: Path, gpus: Sequence[Gpu]) -> Iterator[str]:
     folder.mkdir(parents=True, exist_ok=True)
     with ExitStack() as held:
         for gpu in gpus:
-            if not _lock(folder / _file_name(f"{host} {gpu.uuid}"), held):
+            if not hold_lock(folder / _file_name(f"{host} {gpu.uuid}"), held):
                 raise NoSuchDevice(
                     f"GPU {gpu.index} ({gpu.uuid}) has a worker already, whose files are in "
                     f"{home}: stop that, or name other devices"
                 )
         for number in count(1):
             name = f"evaluate-{device}" + (f".{number}" if number > 1 else "") + f"@{host}"
-            if _lock(folder / _file_name(name), held):
+            if hold_lock(folder / _file_name(name), held):
                 break
         yield name
-
-
-def forget_names(home: Path, unused_for: timedelta) -> int:
-    """Remove the locks that no worker has held for so long; returns how many."""
-    gone = 0
-    for file in (home / "workers").glob("*.lock"):
-        with ExitStack() as held, suppress(FileNotFoundError):
-            is_old = time() - file.stat().st_mtime > unused_for.total_seconds()
-            if is_old and _lock(file, held):
-                file.unlink()
-                gone += 1
-    return gone
-
-
-def _lock(file: Path, held: ExitStack) -> bool:
-    while True:
-        lock = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(lock)
-            return False
-        # Of a file that was forgotten in between, another could have its own in this place.
-        if _lies_there(file, lock):
-            break
-        os.close(lock)
-    os.utime(lock)
-    held.callback(os.close, lock)
-    return True
-
-
-def _lies_there(file: Path, descriptor: int) -> bool:
-    with suppress(FileNotFoundError):
-        return os.path.samestat(file.stat(), os.fstat(descriptor))
-    return False
 
 
 def _file_name(name: str) -> str:
@@ -112,18 +78,19 @@ class Registration:
         What a kept model takes counts as free, since the worker gives it up for another: the row
         then has what was free before.
         """
+        way = sandboxed.way_of_machine()
         holds = self._holds if holds_a_model else None
-        holds = self._holds = holds or devices.capacity_of(self._devices, backends.python())
-        tell = partial(
-            write,
+        holds = self._holds = holds or devices.capacity_of(self._devices, sandboxed.engine_python())
+        store = partial(
+            write_row,
             self._name,
             holds,
-            backends.backend(),
-            runs_code=bool(settings.PLUMBLINE_TRUSTED_CODE) and sandboxed.here().namespaces,
-            confinement=sandboxed.here().name,
+            sandboxed.backend(),
+            runs_code=bool(settings.PLUMBLINE_TRUSTED_CODE) and way.namespaces,
+            confinement=way.name,
             is_new=self._is_new,
         )
-        worker = persistently(tell)
+        worker = persistently(store)
         self._is_new = False
         return worker
 
@@ -136,17 +103,17 @@ class Registration:
         Worker.objects.filter(name=self._name).update(ended=Now())
 
 
-def refuse(name: str, gpus: Sequence[Gpu], why: str) -> None:
+def write_refusal(name: str, gpus: Sequence[Gpu], why: str) -> None:
     """Write that a worker can hold nothing, as its GPUs cannot be used.
 
     Without a database only the log says so: the worker has nothing to lose meanwhile.
     """
     nothing = Capacity(devices.device_name(gpus), memory_bytes=0, dtypes=())
     with suppress(DatabaseError, InterfaceError):
-        write(name, nothing, backends.backend(), refusal=why)
+        write_row(name, nothing, sandboxed.backend(), refusal=why)
 
 
-def write(
+def write_row(
     name: str,
     holds: Capacity,
     backend: str = TRANSFORMERS,
@@ -177,3 +144,40 @@ def write(
             name=name, defaults=columns, create_defaults={**columns, "started": Now()}
         )
     return Worker.objects.get(name=name)
+
+
+# Where the database does not answer, a worker connects again, and does what it would have. Every
+# write for a claim is fenced by its token, so that doing one twice changes nothing: where the first
+# was stored and only the answer was lost, the second finds the run no longer its own.
+
+LONGEST_OUTAGE = 600.0
+"""Seconds; a child works on meanwhile, and journals what it does."""
+LAST_TRIES = 5.0
+"""Seconds, where this process was asked to stop: what it holds is another's when its lease ends."""
+FIRST_PAUSE, LONGEST_PAUSE = 0.1, 2.0
+
+Answer = TypeVar("Answer")
+
+_hurries: list[float] = []
+
+
+def hurry() -> None:
+    """Have nothing in this process wait long for the database any more, which is to end."""
+    _hurries.append(monotonic())
+
+
+def persistently(ask: Callable[[], Answer], *, seconds: float = LONGEST_OUTAGE) -> Answer:
+    """What `ask` gives, as soon as the database answers. Raises what it raised last."""
+    until, pause = monotonic() + seconds, FIRST_PAUSE
+    while True:
+        try:
+            return ask()
+        except (OperationalError, InterfaceError) as problem:
+            last = min([until, *(asked + LAST_TRIES for asked in _hurries)])
+            if connection.in_atomic_block or monotonic() > last:
+                raise
+            logger.warning("the database does not answer, trying again: %s", problem)
+            with suppress(OperationalError, InterfaceError):
+                connection.close()
+        sleep(pause)
+        pause = min(2 * pause, LONGEST_PAUSE)

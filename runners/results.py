@@ -34,10 +34,10 @@ from leaderboard.queue import claims, records
 from leaderboard.samples import store as artifacts
 from runners import sandboxed
 from runners.devices import hardware
+from runners.engine import Engine
 from runners.failures import NO_ROOM, Failed, Taken, no_room
-from runners.kept import Engine
 from runners.process import TaskDone
-from runners.reconnect import persistently
+from runners.registration import persistently
 from runners.watch import Watch
 
 logger = logging.getLogger(__name__)
@@ -102,7 +102,7 @@ class _File(BaseModel):
     file: FileName
 
 
-class Shapes(BaseModel):
+class OpenFields(BaseModel):
     """What pages read of the fields that a record leaves open; other keys in them are free."""
 
     datasets: dict[str, _Dataset]
@@ -118,7 +118,7 @@ class Shapes(BaseModel):
 def store(watch: Watch, event: TaskDone, engine: Engine) -> None:
     """Check a finished task's files, put them into the store and its numbers into the database."""
     run, folder = watch.runs[event.task], engine.folder
-    with _told_of(event.task):
+    with _blame_task(event.task):
         with open_inside(folder, event.record) as file:
             # What is read is what is stored: the child could write into its file again.
             text = read_bounded(file)
@@ -133,19 +133,19 @@ def store(watch: Watch, event: TaskDone, engine: Engine) -> None:
                 check=lambda copy: check_files(text, copy, partial(watch.attend, engine.child)),
             )
         files = [artifacts.store_open(io.BytesIO(text), kind=Artifact.Kind.RECORD), samples]
-    way = sandboxed.here()
-    kept = {
+    way = sandboxed.way_of_machine()
+    observed = {
         "network": way.network,
         "confinement": way.name,
         "hardware": hardware(watch.device),
     }
-    record = dataclasses.replace(record, environment={**record.environment, **kept})
+    record = dataclasses.replace(record, environment={**record.environment, **observed})
     try:
-        with _told_of(event.task):
+        with _blame_task(event.task):
             persistently(partial(claims.complete, watch.token, run, record, files))
     except claims.LeaseLost:
         raise Taken from None
-    watch.finished(event.task)
+    watch.end_run(event.task)
     logger.info("%s is done", run)
 
 
@@ -160,7 +160,7 @@ def _check_documents(watch: Watch, record: RunRecord) -> None:
 
 
 @contextmanager
-def _told_of(task: str) -> Iterator[None]:
+def _blame_task(task: str) -> Iterator[None]:
     """What is wrong with a finished task's files, or keeps them from being stored, fails it."""
     try:
         yield
@@ -172,10 +172,10 @@ def _told_of(task: str) -> Iterator[None]:
             raise no_room(problem) from problem
         raise Failed(ErrorClass.INFRA, f"{task}: {problem}", task) from problem
     except (ValueError, TypeError, KeyError, AttributeError, DataError, IntegrityError) as problem:
-        # Of much of a record nobody has said which form it has.
+        # Of much of a record nobody has answer which form it has.
         logger.warning("%s: what was handed over cannot be stored", task, exc_info=True)
-        said = str(problem).partition("\n")[0]
-        message = said if task in said else f"{task}: {said}"
+        answer = str(problem).partition("\n")[0]
+        message = answer if task in answer else f"{task}: {answer}"
         raise Failed(ErrorClass.INFRA, message, task) from problem
 
 
@@ -223,8 +223,8 @@ def read_record(text: bytes) -> RunRecord:
     """The record in this JSON. Raises ValueError for one that no engine writes: a field of another
     type, a number that is none. What the numbers say is for `leaderboard.queue.records`."""
     try:
-        _shape().validate_json(text, strict=True)
-        _shapes().validate_json(text, strict=True)
+        _record_schema().validate_json(text, strict=True)
+        _open_fields_schema().validate_json(text, strict=True)
         fields = json.loads(text, parse_constant=_no_number, parse_float=_finite)
     except ValidationError as problem:
         first = problem.errors(include_url=False, include_context=False, include_input=False)[0]
@@ -236,7 +236,7 @@ def read_record(text: bytes) -> RunRecord:
 
 
 @cache
-def _shape() -> TypeAdapter[RunRecord]:
+def _record_schema() -> TypeAdapter[RunRecord]:
     return TypeAdapter(RunRecord)
 
 
@@ -255,15 +255,15 @@ def check_files(record: bytes, samples: Path, attend: Callable[[], None]) -> Non
         stderr=subprocess.PIPE,
     ) as process:
         try:
-            said, log = _answer_of(process, record, attend)
+            answer, log = _answer_of(process, record, attend)
         finally:
             process.kill()
     if log:
         logger.warning("the check of a run's files: %s", log.decode(errors="replace"))
-    if process.returncode or not said:
+    if process.returncode or not answer:
         end = log.decode(errors="replace").strip().rpartition("\n")[2]
         raise ValueError(f"the check of its files ended with {process.returncode}: {end[:300]}")
-    wrong = json.loads(said)
+    wrong = json.loads(answer)
     if wrong:
         raise (records.OtherTask if wrong["kind"] == OtherFiles.__name__ else ValueError)(
             wrong["said"]
@@ -271,22 +271,22 @@ def check_files(record: bytes, samples: Path, attend: Callable[[], None]) -> Non
 
 
 def _answer_of(
-    process: subprocess.Popen[bytes], given: bytes | None, attend: Callable[[], None]
+    process: subprocess.Popen[bytes], record: bytes | None, attend: Callable[[], None]
 ) -> tuple[bytes, bytes]:
     latest = monotonic() + CHECKED_WITHIN
     while True:
         try:
-            return process.communicate(given, LOOKS_EACH)
+            return process.communicate(record, LOOKS_EACH)
         except subprocess.TimeoutExpired:
-            given = None  # it is on its way
+            record = None  # it is on its way
             attend()
         if monotonic() > latest:
             raise ValueError(f"the check of its files took {CHECKED_WITHIN / 60:.0f} minutes")
 
 
 @cache
-def _shapes() -> TypeAdapter[Shapes]:
-    return TypeAdapter(Shapes)
+def _open_fields_schema() -> TypeAdapter[OpenFields]:
+    return TypeAdapter(OpenFields)
 
 
 def _finite(digits: str) -> float:

@@ -1,8 +1,8 @@
-"""What this site's models and downloads are given, and how the worker confines them.
+"""What computes this site's models, what that and downloads are given, and how both are confined.
 
 How a process is confined is the engine's (evalcore/sandbox/); here are the site's settings for it:
-the environment, the folders and the limits of each child, the way that this machine takes, and
-whether CUDA's driver starts in it. See docs/sandbox.md.
+the backend, the environment, the folders and the limits of each child, the way that this machine
+takes, and whether CUDA's driver starts in it. See docs/sandbox.md.
 """
 
 from __future__ import annotations
@@ -24,13 +24,23 @@ from django.conf import settings
 import evalcore
 from evalcore.errors import TaskError
 from evalcore.sandbox import confinement
-from evalcore.sandbox.confinement import LIMITS_ALONE, REMEDY, WAYS, Needs, Way, failure_of
+from evalcore.sandbox.confinement import (
+    LIMITS_ALONE,
+    PARTS_OF_PYTHON,
+    REMEDY,
+    WAYS,
+    Needs,
+    Way,
+    failure_of,
+)
 from evalcore.task.config import TaskSpec
 from evalcore.task.library.load import TaskLibrary
 from evalcore.task.yaml_file import OWN_TASKS
 from leaderboard.models import Run, Variant
-from runners import backends, hub_cache
-from runners.devices import host_memory
+from leaderboard.models.variant import TRANSFORMERS, VLLM
+from runners.cleanup import hub_home
+from runners.devices import CPU, find_gpus, host_memory
+from runners.process import PYTHON
 
 logger = logging.getLogger(__name__)
 
@@ -54,6 +64,67 @@ OWN_MEMORY = 4 << 30
 """Address space for Python and its libraries, beside the model's."""
 
 
+# What computes: transformers, in the worker's own environment; or vLLM, which wants other versions
+# of torch and transformers and so has an environment of its own, into which evalcore is installed
+
+SPREAD = "parallelize=True"
+OPTIONS_OF_VLLM = "VLLM_"
+"""How variables begin that vLLM takes settings from, such as the memory for its cache."""
+
+
+def backend() -> str:
+    """By the name of `--model`."""
+    return VLLM if settings.PLUMBLINE_VLLM_PYTHON else TRANSFORMERS
+
+
+def engine_python() -> tuple[str, ...]:
+    """What starts the engine."""
+    own = settings.PLUMBLINE_VLLM_PYTHON
+    return (own, *PYTHON[1:]) if own else PYTHON
+
+
+def model_args(device: str, needed_bytes: int) -> str:
+    """What the engine is told beside the model, on a worker's `device` as its row has it.
+
+    transformers puts a model on the first GPU alone unless it is told to spread it over all, whose
+    memory together the worker counts; one that has room on each of them is computed on the first,
+    as layers on several wait for each other.
+    """
+    if backend() == VLLM:
+        return settings.PLUMBLINE_VLLM_ARGS
+    count, several, _ = device.partition(" x ")
+    if not several or count == "1":
+        return ""
+    # All of its memory, not what is free: with a model that was kept on it less would be.
+    smallest = min((gpu.total_bytes or gpu.free_bytes for gpu in find_gpus("")), default=0)
+    return SPREAD if needed_bytes > smallest else ""
+
+
+def device_words(device: str) -> list[str]:
+    """Where the engine is told to compute, on a worker's `device` as its row has it.
+
+    By default it takes a GPU where it finds one. Where a worker has one that its model's process
+    cannot use, the processor would compute in its place, unnoticed, and be filed as the GPU. vLLM
+    computes on GPUs alone.
+    """
+    return ["--device", "cuda"] if backend() == TRANSFORMERS and not device.startswith(CPU) else []
+
+
+def engine_folders() -> list[Path]:
+    """What the engine's process must be able to read beside what the worker itself runs on."""
+    if not settings.PLUMBLINE_VLLM_PYTHON:
+        return []
+    environment = Path(settings.PLUMBLINE_VLLM_PYTHON).parent.parent
+    return [environment / part for part in PARTS_OF_PYTHON]
+
+
+def engine_variables() -> dict[str, str]:
+    """Of the worker's environment, what the engine takes settings from."""
+    if backend() != VLLM:
+        return {}
+    return {name: value for name, value in os.environ.items() if name.startswith(OPTIONS_OF_VLLM)}
+
+
 # What a child is given
 
 
@@ -68,7 +139,7 @@ def child_environment(work: Path, *, online: bool) -> dict[str, str]:
         folder.mkdir(parents=True, exist_ok=True)
         environment[name] = str(folder)
     environment["HF_ENDPOINT"] = settings.HF_ENDPOINT
-    environment["HF_HOME"] = str(hub_cache.home())
+    environment["HF_HOME"] = str(hub_home())
     # Where transformers and datasets copy code to; the cache of all models is no place for that.
     environment["HF_MODULES_CACHE"] = str(work / "home" / "modules")
     if not online:
@@ -86,26 +157,26 @@ def child_environment(work: Path, *, online: bool) -> dict[str, str]:
 def _token_of_the_cache() -> str:
     """What `hf auth login` left there; the child itself cannot read it."""
     try:
-        return (hub_cache.home() / "token").read_text().strip()
+        return (hub_home() / "token").read_text().strip()
     except OSError:
         return ""
 
 
-def readable(variant: Variant) -> list[Path]:
+def readable_folders(variant: Variant) -> list[Path]:
     """What the cache has of this model, and the data sets; no other model, and no token."""
-    hub = hub_cache.home() / "hub"
+    hub = hub_home() / "hub"
     own = [hub / f"models--{name.replace('/', '--')}" for name, _ in variant.repositories]
-    return [*own, *sorted(hub.glob("datasets--*")), hub_cache.home() / "datasets"]
+    return [*own, *sorted(hub.glob("datasets--*")), hub_home() / "datasets"]
 
 
-def downloads(variant: Variant, runs: Iterable[Run]) -> list[Path]:
+def download_folders(variant: Variant, runs: Iterable[Run]) -> list[Path]:
     """The cache's folders that a fetch for these runs writes, made here: none of another model.
 
     A download that exploits a bug of its client can spoil what it downloads, and nothing else but
     prepared data sets.
     """
-    hub = hub_cache.home() / "hub"
-    prepared = hub_cache.home() / "datasets"
+    hub = hub_home() / "hub"
+    prepared = hub_home() / "datasets"
     names = [f"models--{name}" for name, _ in variant.repositories]
     for leaf in _leaves(runs):
         if leaf.custom_dataset is not None:
@@ -115,8 +186,8 @@ def downloads(variant: Variant, runs: Iterable[Run]) -> list[Path]:
         if leaf.dataset_path and not Path(leaf.dataset_path).is_absolute():
             names.append(f"datasets--{leaf.dataset_path}")
         # A kind of file as its path, and where these lie.
-        found = re.findall(r"hf://datasets/([\w.-]+/[\w.-]+)", str(leaf.dataset_kwargs))
-        names += [f"datasets--{name}" for name in found]
+        addresses = re.findall(r"hf://datasets/([\w.-]+/[\w.-]+)", str(leaf.dataset_kwargs))
+        names += [f"datasets--{name}" for name in addresses]
     named = dict.fromkeys(name.replace("/", "--") for name in names)
     folders = [folder / name for name in named for folder in (hub, hub / ".locks")]
     for folder in (*folders, prepared):
@@ -142,13 +213,13 @@ def limits(
     `mapped_bytes` are of weights that it maps from their files: they count as memory, and take
     none. `file_bytes` is the largest file that it may write.
     """
-    found = {
+    each = {
         "RLIMIT_FSIZE": file_bytes,
         "RLIMIT_NOFILE": OPEN_FILES,
         # Private memory, not addresses: CUDA reserves terabytes of these.
         "RLIMIT_DATA": _memory() + mapped_bytes + OWN_MEMORY,
     }
-    return found if cpu_seconds is None else {**found, "RLIMIT_CPU": cpu_seconds}
+    return each if cpu_seconds is None else {**each, "RLIMIT_CPU": cpu_seconds}
 
 
 def _memory() -> int:
@@ -161,8 +232,8 @@ def _memory() -> int:
     return min(host_memory(), psutil.virtual_memory().available)
 
 
-def confined(wanted: Sequence[str], needs: Needs, way: Way | None = None) -> list[str]:
-    """The command that runs `wanted` so confined, in the way of this machine.
+def confined(command: Sequence[str], needs: Needs, way: Way | None = None) -> list[str]:
+    """The command that runs `command` so confined, in the way of this machine.
 
     It sees the engine and the task files besides, and with the network the operator's certificates.
     """
@@ -170,19 +241,19 @@ def confined(wanted: Sequence[str], needs: Needs, way: Way | None = None) -> lis
     own = [os.environ.get(name, "") for name in CERTIFICATES if needs.network]
     certificates = map(Path, filter(os.path.isabs, own))
     read = [engine, OWN_TASKS, settings.PLUMBLINE_TASKS, *certificates, *needs.read]
-    return confinement.confined(wanted, replace(needs, read=read), way or here())
+    return confinement.confined(command, replace(needs, read=read), way or way_of_machine())
 
 
 # The way that this machine takes
 
-_taken: list[Way] = []
+_fallbacks: list[Way] = []
 
 
 @functools.cache
-def here() -> Way:
+def way_of_machine() -> Way:
     """The strictest way that works on this machine; a warning says what it leaves open."""
-    if _taken:
-        return _taken[-1]
+    if _fallbacks:
+        return _fallbacks[-1]
     reasons: list[str] = []
     for way in WAYS:
         why = confinement.why_not(way)
@@ -195,15 +266,15 @@ def here() -> Way:
     return LIMITS_ALONE
 
 
-def _take(way: Way) -> None:
-    """Have `here` be this way from now on, in this process."""
-    _taken.append(way)
-    here.cache_clear()
+def _fall_back_to(way: Way) -> None:
+    """Have `way_of_machine` be this way from now on, in this process."""
+    _fallbacks.append(way)
+    way_of_machine.cache_clear()
 
 
 def refusal() -> str | None:
     """Why no model may be run here; None where one may."""
-    if settings.PLUMBLINE_UNCONFINED or here() != LIMITS_ALONE:
+    if settings.PLUMBLINE_UNCONFINED or way_of_machine() != LIMITS_ALONE:
         return None
     return f"nothing here confines a model's process. {HINT}"
 
@@ -247,10 +318,10 @@ if not count.value:
 """As PyTorch begins, without PyTorch. Where there is no such library there is another maker's."""
 TORCH_PROBE = """
 import importlib.util, pathlib
-told, torch = {}, pathlib.Path(importlib.util.find_spec("torch").origin)
-exec(torch.with_name("version.py").read_text(), told)
-if not told.get("cuda"):
-    sys.exit(f"torch {told['__version__']} is built without it: install one that is built with it")
+about, torch = {}, pathlib.Path(importlib.util.find_spec("torch").origin)
+exec(torch.with_name("version.py").read_text(), about)
+if not about.get("cuda"):
+    sys.exit(f"torch {about['__version__']} is built without it: install one that is built with it")
 """
 """After that. Without importing PyTorch, which takes seconds."""
 CUDA_REMEDY = (
@@ -269,14 +340,14 @@ def cuda_refusal() -> str | None:
     not start as models are confined here but does in a weaker way that confines them, that way is
     taken, and the log says so.
     """
-    strictest = here()
+    strictest = way_of_machine()
     why = _cuda_fails_with(strictest)
     if why is None:
         return None
     for way in WAYS[WAYS.index(strictest) + 1 :] if strictest in WAYS else ():
         if confinement.why_not(way) is None and _cuda_fails_with(way) is None:
             logger.warning(INSTEAD, strictest.name, why, way.name)
-            _take(way)
+            _fall_back_to(way)
             return None
     free = _cuda_fails_with(None)
     beside = "it starts where nothing confines it" if free is None else "nor without confinement"
@@ -289,10 +360,10 @@ def _cuda_fails_with(way: Way | None) -> str | None:
     with tempfile.TemporaryDirectory(prefix="driver-") as name:
         folder = Path(name)
         environment = child_environment(folder, online=False)
-        probe = [*backends.python(), "-c", CUDA_PROBE + TORCH_PROBE]
+        probe = [*engine_python(), "-c", CUDA_PROBE + TORCH_PROBE]
         if way is not None:
             write = [Path(environment[kind]) for kind in ("HOME", "TMPDIR")]
-            needs = Needs(folder=folder, read=backends.folders(), write=write, limits=limits())
+            needs = Needs(folder=folder, read=engine_folders(), write=write, limits=limits())
             probe = confined(probe, needs, way)
         return failure_of(probe, environment, folder, seconds=LONGEST_CUDA_START)
 

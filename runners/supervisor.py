@@ -10,39 +10,41 @@ import errno
 import fcntl
 import os
 import secrets
-import shlex
+import selectors
+import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import partial
-from multiprocessing import Process as Runner
+from datetime import datetime
 from pathlib import Path
 from time import monotonic, sleep
-from typing import Any
 
 from django.core.exceptions import ImproperlyConfigured
-from honcho import manager
-from honcho.manager import Manager
-from honcho.process import Popen, Process
 
 from evalcore.sandbox.prctl import die_with_parent, hide_from_peers
 from leaderboard import environment as env
 from runners.devices import groups
-from runners.respawn import PAUSE
 
 ROOT = Path(__file__).resolve().parent.parent
 HOST = "127.0.0.1"
 STOP_SECONDS = 8
 """What does not stop is killed: after so long, which leaves a worker on a busy machine time to give
-its runs back, and everything ends within ten seconds. honcho's own five were too few for that."""
+its runs back, and everything ends within ten seconds."""
 LEAVING = 5.0
 """Seconds for the site of a supervisor that was killed to leave its port."""
 
-KILLED_WITHIN, MOST_KILLS = 60.0, 5
-"""A part that is killed more than so many times in so many seconds ends the tree."""
+QUICK, QUICK_ENDS = 10.0, 5
+"""A part that ends so many times in a row within so many seconds of its start is given up."""
+PAUSE = 1.0
+"""Seconds from the end of a part to its next start."""
+LOOK_EVERY = 0.2
+"""Seconds from one look at which parts live to the next."""
+LAST_WORDS = 1.0
+"""Seconds after the end for what was still printed to be shown."""
+LONGEST_LINE = 64 * 1024
 
 CELERY = (sys.executable, "-m", "celery", "--quiet", "--app")
 
@@ -56,7 +58,7 @@ class CannotStart(Exception):
 
 @dataclass(frozen=True)
 class Ended:
-    """Which part ended first and with what status; no part where somebody stopped the tree."""
+    """Which part the tree ended with, and its status; no part where somebody stopped the tree."""
 
     part: str | None
     status: int
@@ -76,7 +78,7 @@ def main() -> int:
     except (CannotStart, ImproperlyConfigured) as problem:
         sys.stderr.write(f"plumbline: {problem}\n")
         return 1
-    return _status(ended)
+    return exit_status(ended)
 
 
 def evaluate() -> int:
@@ -85,10 +87,11 @@ def evaluate() -> int:
     if len(own) == 1:
         (command,) = own.values()
         os.execv(command[0], command)  # noqa: S606
-    return _status(run(_again(own), {**os.environ, "PYTHONUNBUFFERED": "1"}))
+    return exit_status(run(own, {**os.environ, "PYTHONUNBUFFERED": "1"}))
 
 
-def _status(ended: Ended) -> int:
+def exit_status(ended: Ended) -> int:
+    """Of the program; where a part is the reason, a sentence says so."""
     if ended.part is not None:
         sys.stderr.write(
             f"plumbline: everything was stopped, because {ended.part!r} ended by itself "
@@ -200,19 +203,14 @@ def _keep_secret_key(file: Path) -> None:
 
 def prepare(variables: Mapping[str, str]) -> None:
     """Bring the database, the task tables and the static files up to date."""
-    command = [sys.executable, "-m", "runners.prepare"]
+    command = [sys.executable, "-m", "runners", "prepare"]
     if subprocess.run(command, env=dict(variables), cwd=ROOT, check=False).returncode:
         raise CannotStart("the database or the files could not be prepared; the reason is above")
 
 
 def parts() -> Parts:
-    """What the tree runs: each part begins again when it dies."""
-    return _again({**commands(), **workers()})
-
-
-def _again(commands: Parts) -> Parts:
-    again = [sys.executable, "-m", "runners.respawn"]
-    return {name: [*again, *command] for name, command in commands.items()}
+    """What the tree runs."""
+    return {**commands(), **workers()}
 
 
 def workers() -> Parts:
@@ -247,96 +245,126 @@ def commands() -> Parts:
     }
 
 
-def run(commands: Parts, variables: Mapping[str, str]) -> Ended:
-    """Run all commands until one ends or somebody stops us, and then end the others."""
+def run(commands: Parts, variables: Mapping[str, str], *, until: str = "") -> Ended:
+    """Run all commands until somebody stops us, and then end them.
+
+    One that ends is started again, but for `until`, with which the tree ends.
+    """
     hide_from_peers()
-    manager.KILL_WAIT = STOP_SECONDS
-    tree = Tree()
-    for name, command in commands.items():
-        tree.add_process(name, f"exec {shlex.join(command)}", env=dict(variables), cwd=str(ROOT))
-    tree.loop()
-    return Ended(tree.ended_first, int(tree.returncode or 0))
+    return Tree(commands, variables).run(until)
 
 
-class TiedProcess(Process):  # type: ignore[misc]
-    """A part that the kernel kills when the supervisor is gone, as it does honcho's own process."""
+@dataclass
+class Part:
+    name: str
+    command: Sequence[str]
+    process: subprocess.Popen[bytes] | None = None
+    """None before its first start, and between its end and its next start."""
+    started: float = 0.0
+    due: float = 0.0
+    """When it is to start."""
+    quick_ends: int = 0
+    """In a row."""
 
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        super().__init__(*arguments, **options)
-        self._child_ctor = partial(Popen, preexec_fn=die_with_parent)
 
-    def run(self, *arguments: Any) -> None:
-        die_with_parent()
-        super().run(*arguments)
+@dataclass
+class Output:
+    """Of one process of a part."""
+
+    name: str
+    rest: bytes = b""
+    """Of a line that is not ended yet."""
 
 
-class Tree(Manager):  # type: ignore[misc]
-    """honcho's manager, which here also stops well while it starts and kills what does not stop.
+class Tree:
+    """The parts, each in a session of its own, and what they print, behind their names."""
 
-    And a part that was killed begins again; one that ends by itself ends the tree.
+    def __init__(self, commands: Parts, variables: Mapping[str, str]) -> None:
+        self._parts = [Part(name, command) for name, command in commands.items()]
+        self._variables = dict(variables)
+        self._outputs = selectors.DefaultSelector()
+        self._width = max(map(len, commands))
+        self._colours = {name: 31 + number % 6 for number, name in enumerate(commands)}
 
-    Its own `terminate` fails before all processes have started, and it counts the seconds until
-    it kills from the first process that has ended, so that it waits for ever if none does.
-    """
+    def run(self, until: str) -> Ended:
+        signals: list[int] = []  # no Event: two signals at once could lock each other out
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda number, _: signals.append(number))
+        ended = Ended(None, 0)
+        while not signals and ended.part is None:
+            for part in self._parts:
+                status = self._attend(part)
+                if status is not None and (part.name == until or part.quick_ends == QUICK_ENDS):
+                    ended = Ended(part.name, status)
+                    break
+            self._show(LOOK_EVERY)
+        self._stop()
+        return ended
 
-    returncode: int | None
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._process_ctor = TiedProcess
-        self._stopping = False
-        self._killed: dict[str, list[float]] = {}
-        self.ended_first: str | None = None
-
-    def terminate(self) -> None:
-        self._stopping = True
-        if self._all_started():
-            super().terminate()
-
-    def _all_stopped(self) -> bool:
-        """Not where a part that was killed is about to begin again, though it is the only one."""
-        ends = map(_end_of, self._processes.values())
-        return self._stopping and all(status is not None for status in ends)
-
-    def _any_stopped(self) -> bool:
-        for name, process in self._processes.items():
-            if self._stopping:
-                break
-            status = _end_of(process)
-            if status is not None and status < 0 and self._may_begin_again(name):
-                self._begin_again(name, process, status)
-            elif status is not None:
-                self.ended_first = name
-                self._stopping = True
-        return self._stopping
-
-    def _may_begin_again(self, name: str) -> bool:
-        """Unless it was killed again and again just after its start."""
+    def _attend(self, part: Part) -> int | None:
+        """Start a part that is due; the status of one that has just ended, else None."""
         now = monotonic()
-        recent = [at for at in self._killed.get(name, []) if now - at < KILLED_WITHIN]
-        self._killed[name] = [*recent, now]
-        return len(recent) < MOST_KILLS
+        if part.process is None:
+            if now >= part.due:
+                self._start(part)
+            return None
+        status = part.process.poll()
+        if status is not None:
+            self._print(part.name, f"ended with status {status}")
+            part.process, part.due = None, now + PAUSE
+            part.quick_ends = part.quick_ends + 1 if now - part.started < QUICK else 0
+        return status
 
-    def _begin_again(self, name: str, process: dict[str, Any], status: int) -> None:
-        """A part that somebody killed with what starts it again: kill -9, or out of memory."""
-        self._system_print(f"{name} was killed (rc={status}); starting it again\n")
-        if self.returncode == status:
-            self.returncode = None
-        sleep(PAUSE)
-        if self._stopping:
-            return
-        for known in ("pid", "returncode"):
-            process.pop(known, None)
-        process["process"] = Runner(name=name, target=process["obj"].run, args=(self.events, True))
-        process["process"].start()
+    def _start(self, part: Part) -> None:
+        part.started = monotonic()
+        read, write = os.pipe()
+        # The tree has one thread, so that code may run between the fork and the command.
+        part.process = subprocess.Popen(
+            part.command, env=self._variables, cwd=ROOT, stdin=subprocess.DEVNULL,
+            stdout=write, stderr=write, start_new_session=True, preexec_fn=die_with_parent,
+        )  # fmt: skip
+        os.close(write)
+        self._outputs.register(read, selectors.EVENT_READ, Output(part.name))
+        self._print(part.name, f"started (pid={part.process.pid})")
 
+    def _stop(self) -> None:
+        """Have all parts end, and kill those that do not."""
+        self._signal(signal.SIGTERM)
+        until = monotonic() + STOP_SECONDS
+        while self._living() and monotonic() < until:
+            self._show(LOOK_EVERY)
+        self._signal(signal.SIGKILL)
+        until = monotonic() + LAST_WORDS
+        while self._outputs.get_map() and monotonic() < until:
+            self._show(LOOK_EVERY)
 
-def _end_of(process: dict[str, Any]) -> int | None:
-    """How a part ended, negative where it was killed; None while it runs.
+    def _living(self) -> list[subprocess.Popen[bytes]]:
+        processes = [part.process for part in self._parts if part.process]
+        return [process for process in processes if process.poll() is None]
 
-    honcho's own process tells it, unless that one was killed.
-    """
-    if (told := process.get("returncode")) is not None:
-        return int(told)
-    status: int | None = process["process"].exitcode
-    return status if status is not None and status < 0 else None
+    def _signal(self, number: signal.Signals) -> None:
+        for process in self._living():
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, number)
+
+    def _show(self, seconds: float) -> None:
+        """Print the lines that came, after waiting so long for the first."""
+        for key, _ in self._outputs.select(seconds):
+            output: Output = key.data
+            chunk = os.read(key.fd, LONGEST_LINE)
+            *lines, output.rest = (output.rest + chunk).split(b"\n")
+            if output.rest and (not chunk or len(output.rest) > LONGEST_LINE):
+                lines.append(output.rest)
+                output.rest = b""
+            for line in lines:
+                self._print(output.name, line.decode(errors="replace"))
+            if not chunk:
+                self._outputs.unregister(key.fd)
+                os.close(key.fd)
+
+    def _print(self, name: str, line: str) -> None:
+        start = f"{datetime.now():%H:%M:%S} {name:<{self._width}} | "  # for people
+        if sys.stdout.isatty():
+            start = f"\033[{self._colours[name]}m{start}\033[0m"
+        sys.stdout.write(f"{start}{line.rstrip()}\n")
+        sys.stdout.flush()

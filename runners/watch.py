@@ -22,7 +22,6 @@ from contextvars import copy_context
 from dataclasses import asdict
 from functools import partial
 from time import monotonic
-from types import TracebackType
 from typing import Self
 from uuid import UUID
 
@@ -42,7 +41,7 @@ from runners.devices import MemoryMeter, host_memory
 from runners.failures import Failed, Stopping, Taken
 from runners.folders import Footprint
 from runners.process import Child, Event, Look, Phase, Progress, Use, Waits
-from runners.reconnect import persistently
+from runners.registration import persistently
 
 STORE_EVERY = 1.0
 STOP_GRACE = 3.0
@@ -53,7 +52,7 @@ STALLED = {"download": 600.0, "load": 900.0, "prepare": 900.0, "evaluate": 1800.
 """Seconds without a sign of life after which a child is given up, by phase."""
 DOWNLOAD, DOWNLOAD_SPEED = 3600.0, 2e6
 """Seconds, and bytes in a second: a download that takes longer is given up."""
-SAID_BYTES = 1 << 30
+PRINTED_BYTES = 1 << 30
 """A day of progress is some 50 MB; an endless output is more within seconds."""
 NEARLY_FULL = 0.85
 ANSWERING = ("prepare", "evaluate")
@@ -82,23 +81,23 @@ class Watch:
         self._heartbeat = heartbeat
         self._phase = "download"
         self._counts: dict[str, tuple[int, int]] = {}
-        self._answered: str | None = None
-        self._unsaved: set[str] = set()
+        self._task_at_work: str | None = None
+        self._unsaved_tasks: set[str] = set()
         self._looks: dict[str, list[Standing]] = {}
         """By task where its score stood so far."""
-        self._counted: dict[str, tuple[int, int]] = {}
+        self._request_counts: dict[str, tuple[int, int]] = {}
         """By task the requests that the child has counted, and as many as we believe."""
-        self._allowed: dict[str, float] = {}
-        self._stored = 0.0
+        self._allowed_seconds: dict[str, float] = {}
+        self._stored_at = 0.0
         self._child_began = monotonic()
-        self._alive = monotonic()
+        self._alive_at = monotonic()
         self._asked_to_stop: float | None = None
         self._memory_limit = host_memory()
         if worker.device.startswith("cpu"):
             self._memory_limit = min(self._memory_limit, worker.memory_bytes)
         self._use = Use(0, 0)
         self._footprint = Footprint(())
-        self._peak = 0
+        self._peak_bytes = 0
         self._machine_full = False
 
     def follow(self, child: Child, phase: str, footprint: Footprint) -> Iterator[Event]:
@@ -108,7 +107,7 @@ class Watch:
         then kills it.
         """
         self._enter(phase)
-        self._child_began, self._allowed = monotonic(), {}
+        self._child_began, self._allowed_seconds = monotonic(), {}
         self._footprint = footprint
         while not child.has_ended():
             event = child.next_event(0.2)
@@ -125,8 +124,8 @@ class Watch:
         self._heartbeat.hear()
         if self._heartbeat.has_lost(self.runs.values()):
             raise Taken
-        if now - self._stored >= STORE_EVERY:
-            self._stored = now
+        if now - self._stored_at >= STORE_EVERY:
+            self._stored_at = now
             self._store_progress()
             self._check_limits(child)
         if self.must_stop():
@@ -143,7 +142,7 @@ class Watch:
             self.stopping.wait(0.1)
         return self.must_stop()
 
-    def finished(self, task: str) -> None:
+    def end_run(self, task: str) -> None:
         """The run of this task has ended; it is no longer watched."""
         del self.runs[task]
         counts = self._counts
@@ -160,7 +159,7 @@ class Watch:
         """Seconds that the download for them may take."""
         return DOWNLOAD + next(iter(self.runs.values())).needed_bytes / DOWNLOAD_SPEED
 
-    def begun(self) -> list[Run]:
+    def begun_runs(self) -> list[Run]:
         """The runs that the child was at: all of them until it has begun to answer."""
         if self._phase not in ANSWERING:
             return list(self.runs.values())
@@ -172,18 +171,18 @@ class Watch:
         The model is to blame for what its own process took. Where others had filled the machine,
         it is not.
         """
-        if self._peak > NEARLY_FULL * self._memory_limit:
+        if self._peak_bytes > NEARLY_FULL * self._memory_limit:
             return Failed(ErrorClass.MODEL, "out of memory: the system killed the model's process")
         if self._machine_full:
             return Failed(
                 ErrorClass.INFRA,
                 "the worker's machine ran out of memory, of which the model's process had "
-                f"{self._peak / 2**30:.1f} GiB",
+                f"{self._peak_bytes / 2**30:.1f} GiB",
                 no_room=True,
             )
         return None
 
-    def looked_at(self, failure: Failed) -> Failed:
+    def check_disk(self, failure: Failed) -> Failed:
         """What is to be said of a disk that is told to be full, now that the child is dead.
 
         A hostile model may end with that status, or fill the disk itself for a moment: either is
@@ -198,7 +197,7 @@ class Watch:
         return Failed(ErrorClass.INFRA, message)
 
     def _enter(self, phase: str) -> None:
-        self._alive = monotonic()
+        self._alive_at = monotonic()
         self._use = Use(0, 0)
         self._begin(phase)
 
@@ -207,11 +206,11 @@ class Watch:
         self._phase = phase
         self._counts = {}
         # The engine takes the tasks in the order of its command line, which is that of the runs.
-        self._answered = next(iter(self.runs), None)
-        self._unsaved = set(self.runs)
+        self._task_at_work = next(iter(self.runs), None)
+        self._unsaved_tasks = set(self.runs)
 
     def _note(self, event: Event) -> None:
-        self._alive = monotonic()
+        self._alive_at = monotonic()
         if isinstance(event, Phase):
             self._enter(event.phase)
         elif isinstance(event, Progress):
@@ -223,15 +222,15 @@ class Watch:
         """Data sets while they are downloaded, for all runs; else requests of the task named."""
         counted = (event.done, event.total)
         if self._phase == "download":
-            self._unsaved = set(self.runs)
+            self._unsaved_tasks = set(self.runs)
             self._counts = dict.fromkeys(self.runs, counted)
             return
         if event.task not in self.runs:
             return
-        if event.task != self._answered and not self._counts:
-            self._unsaved = set(self.runs)
-            self._answered = event.task
-        self._unsaved.add(event.task)
+        if event.task != self._task_at_work and not self._counts:
+            self._unsaved_tasks = set(self.runs)
+            self._task_at_work = event.task
+        self._unsaved_tasks.add(event.task)
         self._counts[event.task] = counted
 
     def _look(self, event: Look) -> None:
@@ -254,26 +253,26 @@ class Watch:
             raise Taken
 
     def _store_progress(self) -> None:
-        for task in sorted(self._unsaved):
+        for task in sorted(self._unsaved_tasks):
             report = partial(claims.report, self.token, self.runs[task])
             phase, done, total = self._standing(task)
             if not persistently(partial(report, phase=phase, done=done, total=total)):
                 raise Taken
-        self._unsaved.clear()
+        self._unsaved_tasks.clear()
 
     def _standing(self, task: str) -> tuple[str, int, int]:
         """Phase and counts of a run. Tasks of one benchmark are answered together, others wait."""
         counts = self._counts.get(task)
-        if self._phase in ANSWERING and counts is None and task != self._answered:
+        if self._phase in ANSWERING and counts is None and task != self._task_at_work:
             return claims.WAITS, 0, 0
         return self._phase, *(counts or (0, 0))
 
     def _check_limits(self, child: Child) -> None:
         use = child.use()
         if self._phase == "download" and use.written_bytes > self._use.written_bytes:
-            self._alive = monotonic()
+            self._alive_at = monotonic()
         self._use = use
-        self._peak = max(self._peak, use.memory_bytes)
+        self._peak_bytes = max(self._peak_bytes, use.memory_bytes)
         machine = psutil.virtual_memory()
         self._machine_full = machine.available < (1 - NEARLY_FULL) / 3 * machine.total
         if use.memory_bytes > self._memory_limit:
@@ -282,17 +281,17 @@ class Watch:
                 f"out of memory: the model's process took {use.memory_bytes / 2**30:.1f} GiB, "
                 f"this worker has {self._memory_limit / 2**30:.1f} GiB for it",
             )
-        if use.said_bytes > SAID_BYTES:
+        if use.printed_bytes > PRINTED_BYTES:
             raise Failed(
                 ErrorClass.MODEL,
-                f"the process printed {use.said_bytes >> 20} MiB, and {SAID_BYTES >> 20} MiB is "
-                "the most",
+                f"the process printed {use.printed_bytes >> 20} MiB, and {PRINTED_BYTES >> 20} MiB "
+                "is the most",
             )
         if taken := self._footprint.too_large():
             raise Failed(ErrorClass.MODEL, f"the model's process {taken}")
         if self._footprint.fills_the_disk():
             raise Failed(ErrorClass.INFRA, "the worker's disk is full", disk_full=True)
-        if monotonic() - self._alive > STALLED[self._phase]:
+        if monotonic() - self._alive_at > STALLED[self._phase]:
             raise Failed(
                 ErrorClass.INFRA,
                 f"no sign of life for {STALLED[self._phase] / 60:.0f} minutes "
@@ -308,16 +307,16 @@ class Watch:
                 raise Failed(ErrorClass.INFRA, f"the download took {taken / 3600:.1f} hours")
             return
         # Before anything is answered, the load has the time of the first.
-        for run in self.begun() if self._phase in ANSWERING else [*self.runs.values()][:1]:
+        for run in self.begun_runs() if self._phase in ANSWERING else [*self.runs.values()][:1]:
             counted = self._counts.get(run.task.name, (0, 0))[1]
-            known = self._counted.get(run.task.name)
+            known = self._request_counts.get(run.task.name)
             if known is None or known[0] != counted:
                 believed = persistently(partial(believable_requests, run, counted))
-                known = self._counted[run.task.name] = (counted, believed)
-            self._allowed[run.task.name] = seconds_allowed(run, self._worker, known[1])
-        allowed = sum(self._allowed.values())
+                known = self._request_counts[run.task.name] = (counted, believed)
+            self._allowed_seconds[run.task.name] = seconds_allowed(run, self._worker, known[1])
+        allowed = sum(self._allowed_seconds.values())
         if self.runs and taken > allowed:
-            run = self.runs.get(self._answered or "") or next(iter(self.runs.values()))
+            run = self.runs.get(self._task_at_work or "") or next(iter(self.runs.values()))
             raise Failed(ErrorClass.MODEL, over_time_message(run, allowed))
 
     def _stop(self, child: Child) -> None:
@@ -344,10 +343,10 @@ class Heartbeat:
         self._token = claim.token
         self._worker = worker.pk
         self._ours: frozenset[UUID] = frozenset(run.pk for run in claim.runs)
-        self._heard = self._renewed_at = monotonic()
+        self._heard_at = self._renewed_at = monotonic()
         self._drains = False
         self._memory = MemoryMeter(worker.device, worker.memory_bytes)
-        self._over = threading.Event()
+        self._ends = threading.Event()
         # What it logs is about the same claim as what the worker's own thread logs.
         about = copy_context()
         self._thread = threading.Thread(
@@ -381,27 +380,22 @@ class Heartbeat:
 
     def hear(self) -> None:
         """The worker's loop goes on."""
-        self._heard = monotonic()
+        self._heard_at = monotonic()
 
     def __enter__(self) -> Self:
         self._memory.start()
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._memory.end()
-        self._over.set()
+        self._ends.set()
         self._thread.join(RENEW_EVERY)
 
     def _beat(self) -> None:
         pause = 0.0
-        while not self._over.wait(pause):
-            if monotonic() - self._heard > LONGEST_SILENCE:
+        while not self._ends.wait(pause):
+            if monotonic() - self._heard_at > LONGEST_SILENCE:
                 logger.error("%s: the worker does not go on: its lease may run out", self._token)
                 break
             pause = RENEW_EVERY if self._renewed() else TRY_AGAIN
@@ -415,9 +409,9 @@ class Heartbeat:
         asked = monotonic()
         try:
             ours = claims.renew(self._token)
-            found = self._memory.found
-            told = {} if found is None else {"memory_in_use": found}
-            Worker.objects.filter(pk=self._worker).update(seen=Now(), **told)
+            reading = self._memory.reading
+            memory = {} if reading is None else {"memory_in_use": reading}
+            Worker.objects.filter(pk=self._worker).update(seen=Now(), **memory)
             self._drains = orders.drains(self._worker)
         except (DatabaseError, InterfaceError) as problem:
             logger.warning("%s: the lease could not be renewed: %s", self._token, problem)

@@ -23,6 +23,7 @@ from time import monotonic
 from typing import Any
 
 from celery import bootsteps
+from celery.apps import worker as celery_worker
 from celery.signals import celeryd_init, worker_shutdown, worker_shutting_down
 from celery.utils.nodenames import worker_direct
 from celery.worker import state as celery_state
@@ -32,14 +33,13 @@ from django.db import connection
 from leaderboard.models import Run, Worker
 from leaderboard.models.run import State
 from leaderboard.queue import claims
-from runners import broker, devices, reconnect, registration, sandboxed
+from runners import broker, devices, registration, sandboxed
 from runners.celery import EVALUATE, DevicePool, app, send_hint
 from runners.cleanup import Sweeper
 from runners.devices import Gpu, NoSuchDevice
+from runners.engine import Keeper
 from runners.evaluate import evaluate_claim
-from runners.kept import Keeper
-from runners.reconnect import persistently
-from runners.registration import Registration, own_name
+from runners.registration import Registration, own_name, persistently
 
 logger = logging.getLogger(__name__)
 
@@ -67,7 +67,8 @@ class Place:
 
 
 _place: Place | None = None
-_evaluator: Evaluator | None = None
+evaluator: Evaluator | None = None
+"""That of this process; a worker of chores has none."""
 
 
 class ReentrantEvent(threading.Event):
@@ -124,9 +125,9 @@ class Evaluator(bootsteps.StartStopStep):  # type: ignore[misc]
         return _place is not None
 
     def create(self, parent: Any) -> None:
-        global _evaluator  # a process has one
+        global evaluator  # a process has one
         self._pool_of = parent
-        _evaluator = self
+        evaluator = self
 
     def start(self, _parent: Any) -> None:
         self._sweeper.sweep_if_due()
@@ -144,7 +145,7 @@ class Evaluator(bootsteps.StartStopStep):  # type: ignore[misc]
         """Take nothing more, and give back what is computed. Returns at once."""
         self.stopping.set()
         self.give_back()
-        reconnect.hurry()
+        registration.hurry()
         self._wake.set()
 
     def give_back(self) -> None:
@@ -252,8 +253,8 @@ class Evaluator(bootsteps.StartStopStep):  # type: ignore[misc]
         """Whether no model can be run on these GPUs. Asked anew each minute while it is so."""
         if self._refusal is None:
             return False
-        sys.stderr.write(f"{_refused(self._place.gpus, self._refusal)}\n")
-        registration.refuse(self._place.name, self._place.gpus, self._refusal)
+        sys.stderr.write(f"{_refusal_line(self._place.gpus, self._refusal)}\n")
+        registration.write_refusal(self._place.name, self._place.gpus, self._refusal)
         # The site in the same tree, and other workers, go on.
         if not self.stopping.wait(GPU_PAUSE):
             self._refusal = sandboxed.cuda_refusal()
@@ -301,23 +302,6 @@ class Evaluator(bootsteps.StartStopStep):  # type: ignore[misc]
         os._exit(celery_state.should_stop or os.EX_OK)
 
 
-def evaluate(task_id: str) -> None:
-    """Evaluate one claim. A worker without devices leaves the hint to others."""
-    if _evaluator:
-        _evaluator.work(task_id)
-
-
-def give_back() -> None:
-    """End the task at work, as Celery calls it."""
-    if _evaluator:
-        _evaluator.give_back()
-
-
-def computing() -> dict[str, Any]:
-    """For `celery -A runners inspect computing`."""
-    return _evaluator.computing() if _evaluator else {}
-
-
 def _ignore(_: object) -> None:
     """The pool wants a callback for the end of a task; nothing waits for that here."""
 
@@ -326,6 +310,7 @@ def _ignore(_: object) -> None:
 def _begin(instance: Any, conf: Any, options: dict[str, Any], **_: Any) -> None:
     """Before anything else of a worker: Celery would log what fails here, and go on with a worker
     that takes hints and evaluates nothing."""
+    celery_worker._reload_current_worker = _begin_anew
     try:
         _take_place(instance, conf, options)
     except OSError as problem:
@@ -333,6 +318,12 @@ def _begin(instance: Any, conf: Any, options: dict[str, Any], **_: Any) -> None:
     except Exception:
         logger.exception("a worker could not begin")
         sys.exit(1)
+
+
+def _begin_anew() -> None:
+    """At SIGHUP, when all else has ended. Celery would run the file that `python -m celery` means
+    as a program by itself, which ends at once."""
+    os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])  # noqa: S606
 
 
 def _take_place(instance: Any, conf: Any, options: dict[str, Any]) -> None:
@@ -356,7 +347,7 @@ def _take_place(instance: Any, conf: Any, options: dict[str, Any]) -> None:
         sandboxed.make_cuda_device()
         why = sandboxed.cuda_refusal()
     if why and (options.get("drain") or options.get("until_idle") is not None):
-        sys.exit(_refused(gpus, why))
+        sys.exit(_refusal_line(gpus, why))
     broker.forget_commands(settings.PLUMBLINE_HOME / "broker", name)
     _place = Place(name, gpus, why, locks)
     instance.hostname = name
@@ -389,7 +380,7 @@ def _wrong_options(options: dict[str, Any]) -> str | None:
     return None
 
 
-def _refused(gpus: list[Gpu], why: str) -> str:
+def _refusal_line(gpus: list[Gpu], why: str) -> str:
     return f"plumbline: --devices {devices.device_option(gpus)}: {why}"
 
 
@@ -399,12 +390,12 @@ worker_shutting_down.lock = threading.RLock()
 
 @worker_shutting_down.connect  # type: ignore[untyped-decorator]
 def _hear_signal(**_: Any) -> None:
-    if _evaluator:
-        _evaluator.stop_soon()
+    if evaluator:
+        evaluator.stop_soon()
 
 
 @worker_shutdown.connect  # type: ignore[untyped-decorator]
 def _finish(**_: Any) -> None:
-    if _evaluator:
-        _evaluator.stop_soon()
-        _evaluator.finish()
+    if evaluator:
+        evaluator.stop_soon()
+        evaluator.finish()

@@ -61,7 +61,7 @@ GROUPS = {
             "evalcore/model/hf/processor.py",
             "evalcore/model/writing/ending.py",
             "evalcore/agreement.py",
-            "runners/backends.py",
+            "runners/sandboxed.py",
             "evalcore/sandbox/",
             "docs/scaling.md",
             "constraints-vllm.txt",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import UUID
 
 from django import forms
 from django.contrib.auth.decorators import login_required
@@ -13,7 +14,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from leaderboard.flags import order
 from leaderboard.flags.forms import AnswerForm, DecisionForm, FlagForm
-from leaderboard.models import Flag, HubModel, User, may_moderate
+from leaderboard.models import Flag, HubModel, Run, User, may_moderate
 from leaderboard.models import edition as editions
 from leaderboard.web import Address, kept, part, throttle
 
@@ -69,7 +70,9 @@ def new(request: HttpRequest) -> HttpResponse:
     model = HubModel.objects.filter(repo_id=asked).first()
     if model is None:
         raise Http404("no such model was submitted here: go to its page, and flag it from there")
-    form = FlagForm(request.POST) if request.method == "POST" else FlagForm()
+    form = (
+        FlagForm(request.POST) if request.method == "POST" else FlagForm(initial=_of_run(request))
+    )
     if request.method != "POST":
         return _form(request, model, form)
     if too_often := _too_often(request):
@@ -119,6 +122,18 @@ def decide(request: HttpRequest, number: int) -> HttpResponse:
         form.add_error(None, str(problem))
         return HttpResponse(_one(request, _get(number), deciding=form), status=409)
     return redirect(found)
+
+
+def _of_run(request: HttpRequest) -> dict[str, str]:
+    """What the form says already for a reader who comes from the page of one run."""
+    try:
+        run = Run.objects.filter(pk=UUID(request.GET.get("run", ""))).first()
+    except ValueError:
+        run = None
+    if run is None or run.variant.hub_model.repo_id != request.GET.get("model"):
+        return {}
+    url = request.build_absolute_uri(run.get_absolute_url())
+    return {"evidence": f"The number of {url} looks wrong: "}
 
 
 def _get(number: int) -> Flag:

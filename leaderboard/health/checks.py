@@ -80,7 +80,7 @@ def _database() -> dict[str, Any]:
         if missing := _newest_migrations() - applied.keys():
             names = ", ".join(sorted(f"{app}.{name}" for app, name in missing))
             raise NotReady(
-                f"the database lacks migrations ({names}): run python -m runners.prepare"
+                f"the database lacks migrations ({names}): run python -m runners prepare"
             )
         return _queue()
     except Error as problem:
@@ -141,7 +141,7 @@ def _board() -> dict[str, Any]:
         if suite is None:
             raise NotReady(
                 f"there is no suite {name}: set PLUMBLINE_SUITE to one of tasks/suites, "
-                "and run python -m runners.prepare"
+                "and run python -m runners prepare"
             )
         board = published.newest(suite, OWN)
     except Unreadable as problem:

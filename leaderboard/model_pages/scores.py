@@ -302,7 +302,7 @@ def scores_table(
     """The <table> of a model's scores; `board` is the suite's of every style."""
     styles = list(dict.fromkeys(style for line in benchmarks for style in line.cells))
     row = board.row_of.get(variant.pk) if board else None
-    shades = positions.heat_of(board)[row].tolist() if board and row is not None else []
+    shades = _shades(board, row) if board and row is not None else []
     by_benchmark = {position.column.benchmark: position for position in own_positions}
     lines = []
     for line in benchmarks:
@@ -341,22 +341,32 @@ def scores_table(
     return Table(mark_safe(html), cut)  # noqa: S308 what it takes over is escaped here
 
 
+def _shades(board: Board, row: int) -> list[str]:
+    """By column the classes of the cell's shade; the best of the column has a class more."""
+    heat = positions.heat_of(board)[row].tolist()
+    ranks = positions.of_board(board).rank[row].tolist()
+    return [
+        (f" h{shade}" if shade else "") + (" best" if shade and rank == 1 else "")
+        for shade, rank in zip(heat, ranks, strict=True)
+    ]
+
+
 def _shots(shots: int, score: Score | None) -> str:
     draws = f", mean of {score.draws} draws" if score and score.draws > 1 else ""
     return f"{shots}-shot{draws}"
 
 
-def _cell_text(cell: Cell, shades: Sequence[int]) -> _CellText:
+def _cell_text(cell: Cell, shades: Sequence[str]) -> _CellText:
     entry, score = cell.entry, cell.score
     url = run_url(cell.run) if cell.run else ""
     own = " own" if entry.own else ""
     if score is None:
         words = "other questions" if cell.standing is Standing.NOT_COMPARABLE else ""
         return _CellText(f"n na{own}", url, str(cell.standing), words, "", "")
-    shade = shades[cell.column] if shades and cell.column is not None else 0
+    shade = shades[cell.column] if shades and cell.column is not None else ""
     cut = CUT_SHORT if score.lengths and score.lengths.is_large else ""
     return _CellText(
-        f"n{f' h{shade}' if shade else ''}{own}",
+        f"n{shade}{own}",
         url,
         shown(score, entry.metric) + cut,
         bounds_in(score, entry.metric),

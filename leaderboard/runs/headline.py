@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from uuid import UUID
 
-from django.db.models import OuterRef, QuerySet, Subquery
+from django.db.models import Max, OuterRef, QuerySet, Subquery
 
-from leaderboard.models import Result, Run, SuiteEntry
+from leaderboard.models import Result, Run, SuiteEntry, edition
 from leaderboard.queue import listed
 from leaderboard.samples import Waffle, by_result, draw_waffle
 
@@ -25,6 +26,18 @@ def runs() -> QuerySet[Run]:
         suite_metric=Subquery(newest.values("metric")[:1]),
         suite_notice=Subquery(newest.values("suite__notice")[:1]),
     )
+
+
+def editions(pk: UUID) -> tuple[object, ...]:
+    """All that is shown of a finished run, as numbers that move when it changes.
+
+    The site's words and models, the results of its benchmark, and what happened to the run itself.
+    What other runs do in the queue moves none of these.
+    """
+    run = Run.objects.filter(pk=pk).annotate(last_event=Max("events"))
+    benchmark, event = run.values_list("task__benchmark", "last_event").first() or ("", None)
+    site = edition.Edition.objects.filter(of=edition.SITE).values_list("data", flat=True).first()
+    return site, edition.of_results(benchmark), event
 
 
 def title(run: Run) -> str:

@@ -7,10 +7,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 from uuid import UUID
 
 from csp.decorators import csp_update
-from django.db.models import Max, Q
+from django.db.models import Q
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import get_object_or_404, render
 from django.template.loader import render_to_string
@@ -18,7 +19,7 @@ from django.urls import reverse
 
 from evalcore.record import RunRecord
 from leaderboard.disputed import of_results
-from leaderboard.models import Artifact, Result, Run, edition
+from leaderboard.models import Artifact, Result, Run
 from leaderboard.models.run import MEASURED
 from leaderboard.models.task import is_share
 from leaderboard.runs import headline, materials, peers, recount
@@ -49,19 +50,12 @@ class Download:
 # Thumbnails of a question's images stand in the page itself.
 @csp_update({"img-src": ["data:"]})  # type: ignore[arg-type]  # views have arguments, too
 def run(request: HttpRequest, pk: UUID) -> HttpResponseBase:
-    return kept.answer(request, lambda: _editions(pk), lambda: _answer(request, pk))
-
-
-def _editions(pk: UUID) -> tuple[object, ...]:
-    """All that a finished run's page shows, as numbers that move when it changes.
-
-    The site's words and models, the results of its benchmark, what happened to the run itself, and
-    when it was counted last. What other runs do in the queue moves none of these.
-    """
-    run = Run.objects.filter(pk=pk).annotate(last_event=Max("events"))
-    benchmark, event = run.values_list("task__benchmark", "last_event").first() or ("", None)
-    site = edition.Edition.objects.filter(of=edition.SITE).values_list("data", flat=True).first()
-    return site, edition.of_results(benchmark), event, recount.last_counted(pk)
+    """The page of a run, which stands until its data change or it is counted again."""
+    return kept.answer(
+        request,
+        lambda: (*headline.editions(pk), recount.last_counted(pk)),
+        lambda: _answer(request, pk),
+    )
 
 
 def _answer(request: HttpRequest, pk: UUID) -> str | HttpResponseBase:
@@ -108,6 +102,7 @@ def _page(request: HttpRequest, run: Run) -> str | HttpResponseBase:
         "primary": primary,
         "title": _title(run, primary, metric, browser),
         "description": _description(browser),
+        **_sharing(run, primary, browser),
         "squares": headline.squares(primary) if primary else None,
         "can_be_counted": bool(browser and record),
         "can_be_compared": run.state == Run.State.DONE
@@ -154,6 +149,17 @@ def _description(browser: Mapping[str, Any] | None) -> str:
     if browser and browser.get("asked") and browser["question"].title:
         return str(browser["question"].title)
     return "The score with its interval, what went in, and every question with its answer"
+
+
+def _sharing(run: Run, primary: Result | None, browser: Mapping[str, Any] | None) -> dict[str, str]:
+    """The picture of the number, or of the question that is asked for."""
+    if primary is None or run.state not in MEASURED:
+        return {}
+    url = reverse("run-picture", args=[run.pk])
+    if browser and browser.get("asked"):
+        asked = urlencode({"doc": browser["doc"]})
+        return {"picture_url": f"{url}?{asked}", "picture_alt": "How likely each choice was"}
+    return {"picture_url": url, "picture_alt": "The score with a square for each question"}
 
 
 def progress(request: HttpRequest, pk: UUID) -> HttpResponse:

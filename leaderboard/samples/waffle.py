@@ -19,7 +19,7 @@ SIZES = ((13, 3), (11, 3), (8, 2), (5, 2))
 
 @dataclass(frozen=True, kw_only=True)
 class Waffle:
-    """Squares in rows in the order of the file, as data of SVG paths."""
+    """Squares in rows in the order of the file, in pixels."""
 
     questions: int
     right: int | None
@@ -28,8 +28,29 @@ class Waffle:
     """Questions that one square stands for."""
     width: int
     height: int
-    filled: str
-    hollow: str
+    side: int
+    squares: tuple[tuple[int, int, int], ...]
+    """Left edge, top and how many pixels are filled from below, of each square."""
+
+    @property
+    def filled(self) -> str:
+        """An SVG path of all that is filled."""
+        side = self.side
+        return "".join(
+            f"M{x} {y + side - level}h{side}v{level}h-{side}z"
+            for x, y, level in self.squares
+            if level
+        )
+
+    @property
+    def hollow(self) -> str:
+        """An SVG path around the squares that are not full, to be drawn one pixel wide."""
+        inner = self.side - 1
+        return "".join(
+            f"M{x}.5 {y}.5h{inner}v{inner}h-{inner}z"
+            for x, y, level in self.squares
+            if level < self.side
+        )
 
     @property
     def label(self) -> str:
@@ -63,14 +84,10 @@ def draw_waffle(scores: NDArray[Any], *, width: int, height: int) -> Waffle | No
     starts = np.arange(0, len(values), per_square)
     sizes = np.diff(np.append(starts, len(values)))
     shares = np.add.reduceat(values, starts) / sizes
-    filled, hollow = [], []
-    for place, share in enumerate(shares.tolist()):
-        x, y = place % across * (side + gap), place // across * (side + gap)
-        level = _level(share, side)
-        if level < side:
-            hollow.append(f"M{x}.5 {y}.5h{side - 1}v{side - 1}h-{side - 1}z")
-        if level:
-            filled.append(f"M{x} {y + side - level}h{side}v{level}h-{side}z")
+    squares = tuple(
+        (place % across * (side + gap), place // across * (side + gap), _level(share, side))
+        for place, share in enumerate(shares.tolist())
+    )
     rows = ceil(len(shares) / across)
     return Waffle(
         questions=len(values),
@@ -78,8 +95,8 @@ def draw_waffle(scores: NDArray[Any], *, width: int, height: int) -> Waffle | No
         per_square=per_square,
         width=across * (side + gap) - gap,
         height=rows * (side + gap) - gap,
-        filled="".join(filled),
-        hollow="".join(hollow),
+        side=side,
+        squares=squares,
     )
 
 

@@ -35,6 +35,7 @@ KEPT = {
     "board": ("suite", "style", "page"),
     "styles": ("suite", "benchmark"),
     "changelog": ("page",),
+    "run": ("doc",),
     "charts": ("suite", "score", "against", "on", "page"),
     "charts-agreement": ("suite", "page"),
     "charts-questions": ("suite", "task", "page"),

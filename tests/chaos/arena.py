@@ -39,6 +39,12 @@ LINES = "10.213.{}.{}"
 """Addresses of the lines to workers far away: one number a line, and one an end."""
 HERE = "127.0.0.1"
 FAR_WORKER = "far"
+ALONE = """
+import os, sys
+from runners import supervisor
+supervisor.run({"worker": sys.argv[1:]}, os.environ)
+"""
+"""Starts a command again whenever it ends, as the tree does."""
 
 STATE = """
 import json
@@ -127,10 +133,10 @@ class Arena:
         It comes back `again` when it dies, as in the tree.
         """
         enter = ["ip", "netns", "exec", self.namespace] if far and self.namespace else []
-        respawn = [sys.executable, "-m", "runners.respawn"] if again else []
+        alone = [sys.executable, "-c", ALONE] if again else []
         worker = place.worker_command("--devices", "cpu")
         worker[worker.index("runners")] = app
-        command = [*enter, *before, *respawn, *worker]
+        command = [*enter, *before, *alone, *worker]
         variables = {**self.settings, "HF_HOME": str(self.home / "hf"), **more}
         with self.log.open("ab") as output:
             self.workers[called] = subprocess.Popen(

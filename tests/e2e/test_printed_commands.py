@@ -38,7 +38,7 @@ ELSEWHERE = {
 }
 """Commands by how they begin, and why they are not run here."""
 INSTEAD = {
-    "python -m runners.prepare": "python -m runners.prepare",
+    "python -m runners prepare": "python -m runners prepare",
     "python -m tests ci": "python -m tests ci --plan",
     ".venv/bin/python -m pytest tests/leaderboard/board": (
         "python -m pytest tests/leaderboard/board --collect-only -q -n 0"

@@ -214,7 +214,7 @@ ADDRESSES: Mapping[str, Callable[[], list[str]]] = {
     "run-progress": lambda: _named("run-progress", _run(state=State.QUEUED)),
     **{
         name: lambda name=name: _named(name, _with_file())
-        for name in ("run-recount", "run-record", "run-parquet")
+        for name in ("run-recount", "run-picture", "run-record", "run-parquet")
     },
     "run-file": lambda: _named("run-file", _with_file(), "samples.jsonl"),
     "sitemap-section": lambda: [

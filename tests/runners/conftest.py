@@ -35,7 +35,7 @@ def works(wanted: Way) -> Way:
 @pytest.fixture
 def way() -> Way:
     """How models are confined on this machine; `test_every_confinement` has each way in turn."""
-    return sandboxed.here()
+    return sandboxed.way_of_machine()
 
 
 @pytest.fixture
@@ -78,7 +78,7 @@ def keep_to(home: Path, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Have everything lie in this folder, and the stand-in start in the engine's place."""
     live_in(home, settings, monkeypatch)
     settings.PLUMBLINE_TASKS = standin.TASKS
-    monkeypatch.setattr("runners.backends.PYTHON", (sys.executable, standin.__file__))
+    monkeypatch.setattr("runners.sandboxed.PYTHON", (sys.executable, standin.__file__))
     return home
 
 

@@ -259,7 +259,7 @@ class Tree:
         found = [
             process
             for process in psutil.Process(self.process.pid).children(recursive=True)
-            if set(words) <= set(process.cmdline()) and "runners.respawn" not in process.cmdline()
+            if set(words) <= set(process.cmdline())
         ]
         assert found, f"no process {words} in the tree:\n{self.log.read_text()[-3000:]}"
         return found[-1]
@@ -380,7 +380,7 @@ def prepared(folder: Path, hub: str, **more: str) -> tuple[dict[str, str], Onloo
     (home / "secret_key").write_text("of a test, and long enough for a key that signs sessions")
     variables = environment(home, tasks, hub, **{"PLUMBLINE_BROKER_URL": NO_BROKER, **more})
     variables |= {"PLUMBLINE_DEBUG": "1", "DJANGO_SETTINGS_MODULE": "leaderboard.settings"}
-    prepare = [sys.executable, "-m", "runners.prepare"]
+    prepare = [sys.executable, "-m", "runners", "prepare"]
     subprocess.run(prepare, cwd=ROOT, env=variables, check=True)
     return variables, Onlooker(variables)
 

@@ -17,8 +17,8 @@ from leaderboard.models import HubModel, Run, Suite, SuiteEntry, TaskVersion, Va
 from leaderboard.queue import claims
 from leaderboard.samples import StoredFile
 from leaderboard.samples import store as artifacts
+from runners.engine import Keeper
 from runners.evaluate import evaluate_claim
-from runners.kept import Keeper
 from tests.runners.standin import RECORD, ROW, key_of
 
 GIB = 2**30

@@ -18,8 +18,8 @@ from leaderboard.models import Run, Worker
 from leaderboard.queue import claims
 from leaderboard.snapshot import published
 from leaderboard.web import background
+from runners.engine import Keeper
 from runners.evaluate import evaluate_claim
-from runners.kept import Keeper
 from tests import tiny
 from tests.hub import serve
 from tests.runners import place, rows

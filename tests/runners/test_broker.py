@@ -14,15 +14,18 @@ from types import SimpleNamespace
 from typing import IO, Any
 
 import pytest
+from celery.utils.nodenames import WORKER_DIRECT_EXCHANGE, worker_direct
 from django.db import OperationalError
 from kombu import Connection, Exchange, Queue
 from kombu.transport import filesystem
+from redis import Redis
 
-from runners import broker, reconnect
+from runners import broker, registration
 from runners.supervisor import commands
 from tests import databases, services
 from tests.chaos.clock import Clock, can_be_wrong
 from tests.runners.place import ROOT, environment_of_site, printed
+from tests.services import redis_server
 
 CONNECT = """
 import sys
@@ -35,7 +38,7 @@ def connect(folder):
     return Connection(
         "filesystem://localhost//",
         transport="runners.broker:Transport",
-        transport_options=broker.options(folder),
+        transport_options=broker.transport_options(folder),
     )
 """
 PRODUCER = """
@@ -64,7 +67,7 @@ def connect(folder: Path) -> Connection:
     return Connection(
         "filesystem://localhost//",
         transport="runners.broker:Transport",
-        transport_options=broker.options(folder),
+        transport_options=broker.transport_options(folder),
     )
 
 
@@ -122,6 +125,39 @@ def test_stale_messages_are_swept_and_fresh_ones_stay(tmp_path: Path) -> None:
         assert queue.get(timeout=30).payload == "new"
 
 
+def test_a_dead_workers_own_queue_goes_from_each_broker_and_a_living_ones_stays(
+    tmp_path: Path,
+) -> None:
+    dead, living = "evaluate-cpu@dead", "evaluate-cpu@living"
+    with redis_server(tmp_path) as server:
+        url = f"redis://127.0.0.1:{server.port}/0"
+        on_redis = Connection(url, transport="runners.broker:BoundedRedis")
+        for connection in (connect(tmp_path), on_redis):
+            with connection:
+                channel, producer = connection.channel(), connection.Producer()
+                for name in (dead, living):
+                    queue = worker_direct(name)
+                    producer.publish(
+                        "hint", exchange=queue.exchange, routing_key=name, declare=[queue]
+                    )
+                assert broker.forget_workers(connection, [living]) == 1
+                table = channel.get_table(WORKER_DIRECT_EXCHANGE.name)
+                assert [name for name, _, _ in table] == [living]
+                own = worker_direct(living)(channel)
+                assert [own.get() is not None for _ in range(2)] == [True, False]
+                assert broker.forget_workers(connection, []) == 1
+                assert channel.get_table(WORKER_DIRECT_EXCHANGE.name) == []
+        assert Redis(port=server.port).keys() == []
+
+
+def test_a_hint_on_redis_that_no_worker_reads_goes_with_its_queue(tmp_path: Path) -> None:
+    with redis_server(tmp_path) as server:
+        url = f"redis://127.0.0.1:{server.port}/0"
+        with Connection(url, transport="runners.broker:BoundedRedis") as connection:
+            connection.SimpleQueue("hints").put("hint")
+        assert 0 < Redis(port=server.port).ttl("hints") <= broker.STALE
+
+
 def test_a_database_that_is_away_is_asked_again_for_minutes_and_by_who_must_end_for_seconds(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -142,22 +178,22 @@ def test_a_database_that_is_away_is_asked_again_for_minutes_and_by_who_must_end_
 
         return ask
 
-    monkeypatch.setattr(reconnect, "connection", database)
-    monkeypatch.setattr(reconnect, "_hurries", [])
-    monkeypatch.setattr(reconnect, "monotonic", lambda: now)
-    monkeypatch.setattr(reconnect, "sleep", sleep)
-    assert reconnect.persistently(away_for(reconnect.LONGEST_OUTAGE - 1)) == "answer"
+    monkeypatch.setattr(registration, "connection", database)
+    monkeypatch.setattr(registration, "_hurries", [])
+    monkeypatch.setattr(registration, "monotonic", lambda: now)
+    monkeypatch.setattr(registration, "sleep", sleep)
+    assert registration.persistently(away_for(registration.LONGEST_OUTAGE - 1)) == "answer"
     with pytest.raises(OperationalError):
-        reconnect.persistently(away_for(reconnect.LONGEST_OUTAGE + 60))
-    reconnect.hurry()
-    assert reconnect.persistently(away_for(reconnect.LAST_TRIES - 1)) == "answer"
+        registration.persistently(away_for(registration.LONGEST_OUTAGE + 60))
+    registration.hurry()
+    assert registration.persistently(away_for(registration.LAST_TRIES - 1)) == "answer"
     began = now
     with pytest.raises(OperationalError):
-        reconnect.persistently(away_for(60))
-    assert now - began <= reconnect.LAST_TRIES + reconnect.LONGEST_PAUSE
+        registration.persistently(away_for(60))
+    assert now - began <= registration.LAST_TRIES + registration.LONGEST_PAUSE
     database.in_atomic_block, began = True, now
     with pytest.raises(OperationalError):
-        reconnect.persistently(away_for(1))
+        registration.persistently(away_for(1))
     assert now == began, "what a transaction had begun is lost"
 
 

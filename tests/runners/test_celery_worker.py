@@ -28,6 +28,7 @@ from tests.services import STARTS_WITHIN, Server, redis_server, wait_until
 MANY, WORDS = 20_000, 30
 """Questions that no test waits for, and words in each."""
 OTHER_MODEL, THIRD_MODEL = "awkward/second-llama", "awkward/third-llama"
+STARTED = "print(Worker.objects.get().started)"
 GIVEN_BACK = "print(RunEvent.objects.filter(state='queued', why__contains='stopped').count())"
 NO_TASK = """
 from kombu import Producer
@@ -314,6 +315,22 @@ def test_a_shutdown_that_no_worker_heard_does_not_end_the_next_one(
         here.ask(place.submitting(OTHER_MODEL))
         here.drained("cpu")
         assert here.ask(STATES) == "done done done done"
+
+
+def test_a_worker_begins_anew_at_sighup_and_writes_into_its_own_log_file(
+    tmp_path: Path, hub: str
+) -> None:
+    with place.site(tmp_path, hub, PLUMBLINE_BROKER_URL="filesystem://") as here:
+        words = ("--devices", "cpu", "--logfile", str(tmp_path / "%n.log"))
+        with here.running(*words) as worker:
+            here.wait_for(STATES, lambda states: states == "done done")
+            began = here.ask(STARTED)
+            worker.send_signal(signal.SIGHUP)
+            wait_until(lambda: here.ask(STARTED) != began, STARTS_WITHIN, here.log)
+            here.ask(place.submitting(OTHER_MODEL))
+            here.wait_for(STATES, lambda states: states == "done done done done")
+            assert worker.poll() is None
+        assert (tmp_path / "evaluate-cpu.log").read_text().count(" is done\n") == 4
 
 
 def test_a_worker_whose_broker_hangs_ends_all_the_same(tmp_path: Path, hub: str) -> None:

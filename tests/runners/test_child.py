@@ -173,14 +173,29 @@ def test_the_memory_of_all_that_it_started_is_counted(tmp_path: Path) -> None:
 
 COUNT = "import sys; open(sys.argv[1], 'a').write('x'); sys.exit(3)"
 SLEEP = "import sys, time; open(sys.argv[1], 'a').write('x'); time.sleep(600)"
+TREE = """
+import os, sys
+from runners import supervisor
+part = {"part": [sys.executable, "-c", *sys.argv[1:]]}
+sys.exit(supervisor.exit_status(supervisor.run(part, dict(os.environ))))
+"""
+ASKED_AS_IT_STARTS = f"""
+import os, signal, subprocess
+start = subprocess.Popen
+def asked_meanwhile(*words, **named):
+    os.kill(os.getpid(), signal.SIGTERM)
+    return start(*words, **named)
+subprocess.Popen = asked_meanwhile
+{TREE}"""
 
 
-def respawn(program: str, file: Path) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "runners.respawn", sys.executable, "-c", program, str(file)],
-        stderr=subprocess.PIPE,
+def tree_of(program: str, file: Path, code: str = TREE) -> psutil.Popen:
+    return psutil.Popen(
+        [sys.executable, "-c", code, program, str(file)],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
         text=True,
-        start_new_session=True,
     )
 
 
@@ -191,81 +206,40 @@ def wait_for_starts(file: Path, expected: int) -> None:
     wait_until(lambda: starts() >= expected, STARTS_WITHIN, lambda: f"it began {starts()} times")
 
 
-def test_a_part_that_never_starts_well_is_given_up_with_its_status(tmp_path: Path) -> None:
-    process = respawn(COUNT, tmp_path / "starts")
-    _, said = process.communicate()
-    assert process.returncode == 3
+def test_a_part_that_never_starts_well_is_given_up_and_the_tree_names_it(tmp_path: Path) -> None:
+    tree = tree_of(COUNT, tmp_path / "starts")
+    said, _ = tree.communicate()
+    assert tree.returncode == 1
     assert (tmp_path / "starts").read_text() == "xxxxx"
-    assert "given up" in said
+    assert "'part' ended by itself with status 3" in said
 
 
-ASKED_AS_IT_STARTS = """
-import os, signal, subprocess, sys
-from runners import respawn
-start = subprocess.Popen
-def asked_meanwhile(*words, **named):
-    os.kill(os.getpid(), signal.SIGTERM)
-    return start(*words, **named)
-subprocess.Popen = asked_meanwhile
-sys.exit(respawn.main(["sleep", "600"]))
-"""
-
-
-def test_a_part_that_was_not_there_yet_to_be_asked_to_stop_is_asked_again() -> None:
-    ended = subprocess.run([sys.executable, "-c", ASKED_AS_IT_STARTS], check=False)
-    assert ended.returncode == 0
+def test_a_part_that_was_not_there_yet_when_its_tree_was_stopped_is_stopped_too(
+    tmp_path: Path,
+) -> None:
+    tree = tree_of(SLEEP, tmp_path / "starts", ASKED_AS_IT_STARTS)
+    said, _ = tree.communicate()
+    assert tree.returncode == 0, said
 
 
 def test_a_killed_part_comes_back_and_a_stopped_one_does_not(tmp_path: Path) -> None:
     file = tmp_path / "starts"
-    process = respawn(SLEEP, file)
-    wait_for_starts(file, 1)
-    subprocess.run(["pkill", "-9", "-P", str(process.pid)], check=True)
-    wait_for_starts(file, 2)
-    # As the supervisor does it: to the whole session.
-    subprocess.run(["kill", "-TERM", "--", f"-{process.pid}"], check=True)
-    _, said = process.communicate()
-    assert process.returncode == 0
-    assert file.read_text() == "xx"
-    assert f"ended with status {-signal.SIGKILL}" in said
-
-
-TREE = """
-import os, sys
-from runners import supervisor
-part = supervisor._again({"part": [sys.executable, "-c", *sys.argv[1:]]})
-sys.exit(supervisor._status(supervisor.run(part, dict(os.environ))))
-"""
-
-
-def test_a_tree_survives_the_death_of_what_starts_its_parts_again(tmp_path: Path) -> None:
-    """Whichever process between the supervisor and a part is killed, the part comes back."""
-    file = tmp_path / "starts"
-    tree = psutil.Popen([sys.executable, "-c", TREE, SLEEP, str(file)], cwd=ROOT)
+    tree = tree_of(SLEEP, file)
     try:
         wait_for_starts(file, 1)
-        for number, own in enumerate(("runners.respawn", "multiprocessing"), start=2):
-            between = [p for p in tree.children(recursive=True) if is_between(p, own)]
-            assert len(between) == 1, (own, [p.cmdline() for p in tree.children(recursive=True)])
-            below = between[0].children(recursive=True)
-            between[0].kill()
-            wait_for_starts(file, number)
-            wait_until(lambda: not any(map(alive, below)), STARTS_WITHIN, lambda: str(below))  # noqa: B023
+        tree.children()[0].kill()
+        wait_for_starts(file, 2)
         every = tree.children(recursive=True)
         tree.terminate()
-        assert tree.wait(STARTS_WITHIN) == 0
-        wait_until(lambda: not any(map(alive, every)), STARTS_WITHIN, lambda: str(every))
-        assert file.read_text() == "xxx"
+        said, _ = tree.communicate()
+        assert tree.returncode == 0
+        assert not any(map(alive, every))
+        assert file.read_text() == "xx"
+        assert f"part | ended with status {-signal.SIGKILL}" in said
     finally:
         if tree.is_running():
             for process in [*tree.children(recursive=True), tree]:
                 process.kill()
-
-
-def is_between(process: psutil.Process, own: str) -> bool:
-    """honcho's own process has the command of the supervisor, of which it is a copy."""
-    words = process.cmdline()
-    return own in words if own == "runners.respawn" else TREE in words
 
 
 def alive(process: psutil.Process) -> bool:
@@ -623,7 +597,7 @@ def test_only_the_task_that_the_engine_names_is_being_answered_and_has_counts(
     assert answers == {"arc": ("evaluate", 8, 40), "mmlu": ("turn", 0, 0)}
     answers = after(watch, "load", Phase("evaluate"), Progress("mmlu", 3, 90))
     assert answers == {"arc": ("turn", 0, 0), "mmlu": ("evaluate", 3, 90)}
-    watch.finished("arc")
+    watch.end_run("arc")
     answers = after(watch, "load", Phase("prepare"), Phase("evaluate"), Progress("mmlu", 4, 90))
     assert answers["mmlu"] == ("evaluate", 4, 90)
 
@@ -635,7 +609,7 @@ def test_tasks_that_are_answered_together_each_have_their_counts(watch: Watch) -
     script = Script(*events, TaskDone("arc", "record", "samples"))
     for event in watch.follow(cast(Child, script), "load", Footprint(())):
         if isinstance(event, TaskDone):
-            watch.finished("arc")
+            watch.end_run("arc")
     mmlu = Run.objects.get(task__name="mmlu")
     assert (mmlu.phase, mmlu.progress_done, mmlu.progress_total) == ("evaluate", 3, 90)
 

@@ -15,7 +15,7 @@ import pytest
 from huggingface_hub import scan_cache_dir
 
 from leaderboard.models import Run, Variant
-from runners import broker, cleanup, hub_cache, jobs
+from runners import broker, cleanup, jobs
 from runners.cleanup import Sweeper
 from runners.registration import own_name
 from tests.runners import rows
@@ -90,7 +90,7 @@ def test_models_are_evicted_by_age_but_not_while_a_run_or_one_of_an_adapter_on_t
     adapter.adapter_base, adapter.adapter_base_commit = "org/base", base.commit
     adapter.save()
     rows.queued("arc", variant=adapter)
-    assert hub_cache.make_room() == SIZE
+    assert cleanup.make_room() == SIZE
     assert kept(home) == {f"org/{name}" for name in found if name != "old"}
 
 
@@ -100,13 +100,13 @@ def test_models_are_evicted_by_size_the_oldest_first_and_for_one_that_the_disk_d
     found = models(home, first=9, second=6, third=3, queued=1)
     rows.queued("arc", variant=found["queued"])
     settings.PLUMBLINE_CACHE_BYTES = 2 * SIZE
-    hub_cache.make_room()
+    cleanup.make_room()
     assert kept(home) == {"org/third", "org/queued"}
     found["queued"].parameters = 10**15
-    hub_cache.make_room(found["queued"])
+    cleanup.make_room(found["queued"])
     assert kept(home) == {"org/third", "org/queued"}, "what is here needs no room"
     found["queued"].commit = "f" * 40
-    hub_cache.make_room(found["queued"])
+    cleanup.make_room(found["queued"])
     assert kept(home) == {"org/queued"}
 
 
@@ -121,7 +121,7 @@ def test_a_link_out_of_the_cache_is_removed_and_what_it_names_is_not(home: Path)
     ((snapshot,), (other,)) = ([*repo.glob("snapshots/*")] for repo in repos.values())
     (snapshot / "config.json").symlink_to(database)
     (other / "more").symlink_to(secrets.parent)
-    hub_cache.make_room()
+    cleanup.make_room()
     assert database.is_file()
     assert (secrets / "file").is_file()
     assert not any(repo.exists() for repo in repos.values())
@@ -202,7 +202,7 @@ def test_a_name_that_is_forgotten_as_a_worker_takes_it_has_one_worker(
 
 
 def test_the_chore_removes_hints_that_nobody_took(home: Path) -> None:
-    hint = Path(str(broker.options(home / "broker")["data_folder_in"]), "1.hints.msg")
+    hint = Path(str(broker.transport_options(home / "broker")["data_folder_in"]), "1.hints.msg")
     hint.write_text("{}")
     age(30, hint)
     jobs.sweep()
@@ -212,7 +212,7 @@ def test_the_chore_removes_hints_that_nobody_took(home: Path) -> None:
 @pytest.fixture
 def sweeps(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], Any]], None]:
     """Have each sweep do this."""
-    monkeypatch.setattr(hub_cache, "make_room", lambda: 0)
+    monkeypatch.setattr(cleanup, "make_room", lambda: 0)
     return lambda does: monkeypatch.setattr(cleanup, "remove_leftovers", does)
 
 
@@ -220,6 +220,20 @@ def let_end(sweeper: Sweeper) -> None:
     assert sweeper._thread is not None
     sweeper._thread.join(STARTS_WITHIN)
     assert not sweeper._thread.is_alive()
+
+
+def test_old_messages_on_files_go_with_the_sweep_of_a_worker_where_no_chores_run(
+    home: Path,
+) -> None:
+    taken = home / "broker" / "taken"
+    taken.mkdir(parents=True)
+    for name in ("old", "new"):
+        (taken / name).touch()
+    age(1, taken / "old")
+    sweeper = Sweeper(threading.Event())
+    sweeper.sweep_if_due()
+    let_end(sweeper)
+    assert [file.name for file in taken.iterdir()] == ["new"]
 
 
 def test_two_processes_of_a_machine_never_sweep_at_once(sweeps: Any) -> None:

@@ -32,7 +32,8 @@ from evalcore.sandbox import confinement, landlock, seccomp
 from evalcore.sandbox.confinement import LANDLOCK, LIMITS_ALONE, Needs, Way, why_not
 from evalcore.task.transforms.code_sandbox import Isolation
 from leaderboard.models import Run, Worker
-from runners import prepare, sandboxed
+from runners import sandboxed
+from runners.__main__ import compile_engine
 from runners.devices import host_memory
 from runners.registration import Registration
 from runners.sandboxed import confined, limits
@@ -49,8 +50,8 @@ def test_what_a_kernel_does_not_offer_is_said_aloud(
 ) -> None:
     def seen_anew() -> Way:
         why_not.cache_clear()
-        sandboxed.here.cache_clear()
-        return sandboxed.here()
+        sandboxed.way_of_machine.cache_clear()
+        return sandboxed.way_of_machine()
 
     try:
         with monkeypatch.context() as machine:
@@ -65,14 +66,14 @@ def test_what_a_kernel_does_not_offer_is_said_aloud(
         assert "lsm=landlock" in str(sandboxed.refusal())
     finally:
         why_not.cache_clear()
-        sandboxed.here.cache_clear()
+        sandboxed.way_of_machine.cache_clear()
 
 
 def test_where_nothing_confines_models_none_is_run_unless_the_operator_says_so(
     monkeypatch: pytest.MonkeyPatch, settings: Any
 ) -> None:
     (run,) = rows.queued("arc")
-    monkeypatch.setattr(sandboxed, "here", lambda: LIMITS_ALONE)
+    monkeypatch.setattr(sandboxed, "way_of_machine", lambda: LIMITS_ALONE)
     with pytest.raises(SystemCheckError, match=r"runners\.E001[\s\S]*PLUMBLINE_UNCONFINED=yes"):
         call_command("check")
     assert "nothing here confines a model's process" in str(refused(monkeypatch, "cpu"))
@@ -181,7 +182,7 @@ def test_a_models_process_finds_the_engine_compiled(way: Way, tmp_path: Path) ->
     """It cannot write what it compiles itself, and would do so at each start."""
     source = Path(evalcore.__path__[0], "model", "conformance", "reading.py")
     Path(cache_from_source(str(source))).unlink(missing_ok=True)
-    prepare.compile_engine()
+    compile_engine()
     needs = Needs(folder=tmp_path / "work")
     told = started(way, needs, "-v", "-c", "import evalcore.model.conformance")
     assert told.returncode == 0, told.stderr[-2000:]

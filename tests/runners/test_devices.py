@@ -26,7 +26,6 @@ import pytest
 from evalcore.sandbox import confinement
 from evalcore.sandbox.confinement import WAYS, Way
 from runners import (
-    backends,
     celery,
     devices,
     sandboxed,
@@ -132,13 +131,13 @@ def test_a_model_that_one_gpu_does_not_hold_is_spread_over_all_that_the_worker_c
     cards(*CARDS)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
     both = devices.capacity_of("0,1", PYTHON)
-    assert backends.arguments(both.device, 81559 * MIB) == ""
+    assert sandboxed.model_args(both.device, 81559 * MIB) == ""
     assert both.memory_bytes > 81560 * MIB
-    assert backends.arguments(both.device, 81560 * MIB) == "parallelize=True"
+    assert sandboxed.model_args(both.device, 81560 * MIB) == "parallelize=True"
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,2")
-    assert backends.arguments(devices.capacity_of("0,2", PYTHON).device, 20000 * MIB) != ""
-    assert backends.arguments(devices.capacity_of("0", PYTHON).device, 90000 * MIB) == ""
-    assert backends.arguments("cpu, 8 cores", 2**50) == ""
+    assert sandboxed.model_args(devices.capacity_of("0,2", PYTHON).device, 20000 * MIB) != ""
+    assert sandboxed.model_args(devices.capacity_of("0", PYTHON).device, 90000 * MIB) == ""
+    assert sandboxed.model_args("cpu, 8 cores", 2**50) == ""
 
 
 def test_a_gpu_that_is_not_there_is_refused_and_a_driver_that_fails_leaves_the_processor(
@@ -284,7 +283,7 @@ def test_cuda_is_tried_as_a_models_process_is_confined(
     if confinement.has_cuda():
         pytest.skip("this machine has GPUs")
     build_library(bin_folder)
-    monkeypatch.setattr(sandboxed, "here", lambda: way)
+    monkeypatch.setattr(sandboxed, "way_of_machine", lambda: way)
     # Without a device of NVIDIA's, a process is confined as it was before we had seen one.
     said = sandboxed.cuda_refusal()
     assert said is not None
@@ -300,21 +299,21 @@ def test_where_cuda_wants_what_the_strictest_way_forbids_the_next_one_that_confi
     strictest, second, *_ = WAYS
     works(strictest)
     monkeypatch.setattr(confinement, "OF_CUDA", "full")
-    monkeypatch.setattr(sandboxed, "_taken", [])
-    sandboxed.here.cache_clear()
+    monkeypatch.setattr(sandboxed, "_fallbacks", [])
+    sandboxed.way_of_machine.cache_clear()
     # A process of this machine, which no process table of a namespace shows.
     build_library(bin_folder, lists=f'"/proc/{os.getpid()}"')
     assert sandboxed.cuda_refusal() is None
-    assert sandboxed.here() == second
+    assert sandboxed.way_of_machine() == second
     assert f"CUDA does not start with {strictest.name} (cuInit ends with 304" in caplog.text
     assert f"models are confined by {second.name} alone" in caplog.text
-    monkeypatch.setattr(sandboxed, "_taken", [])
-    sandboxed.here.cache_clear()
+    monkeypatch.setattr(sandboxed, "_fallbacks", [])
+    sandboxed.way_of_machine.cache_clear()
     build_library(bin_folder, lists='"/nowhere"')
     said = sandboxed.cuda_refusal()
     assert said is not None
     assert f"({strictest.name}): cuInit ends with 304" in said
-    assert sandboxed.here() == strictest
+    assert sandboxed.way_of_machine() == strictest
 
 
 def test_a_driver_without_gpus_is_refused_and_so_is_a_torch_that_knows_none(

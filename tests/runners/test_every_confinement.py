@@ -48,7 +48,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Way:
     """Models are confined so, where the machine has it."""
     way: Way = works(request.param)
-    monkeypatch.setattr(sandboxed, "here", lambda: way)
+    monkeypatch.setattr(sandboxed, "way_of_machine", lambda: way)
     return way
 
 

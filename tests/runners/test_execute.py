@@ -209,7 +209,7 @@ def test_a_model_that_takes_more_memory_than_the_worker_has_is_stopped() -> None
 def test_a_model_that_fills_a_disk_or_prints_without_end_is_stopped(
     behaviour: str, says: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("runners.watch.SAID_BYTES", 4 * 2**20)
+    monkeypatch.setattr("runners.watch.PRINTED_BYTES", 4 * 2**20)
     monkeypatch.setattr("runners.folders.DISK_BYTES", 8 * 2**20)
     monkeypatch.setattr("runners.folders.FILES", 50)
     (run,) = evaluate(behaviour)

@@ -83,13 +83,13 @@ def test_manage_py_finds_what_the_tree_keeps_in_its_home(tmp_path: Path) -> None
     generated.copy_to(tmp_path)
     home = {"PLUMBLINE_HOME": str(tmp_path)}
     assert (tmp_path / "secret_key").is_file()
-    ran("python", "-m", "runners.prepare", **home)
+    ran("python", "-m", "runners", "prepare", **home)
     account = ["createsuperuser", "--noinput", "--username", "ada", "--email", ""]
     ran("python", "manage.py", *account, **home, DJANGO_SUPERUSER_PASSWORD="of a test")
     assert ran("python", "manage.py", "role", "ada", **home) == "ada is operator\n"
     assert "bench-1\tinvented GPU" in ran("python", "manage.py", "pool", **home)
     assert ran("python", "manage.py", "check_artifacts", **home).endswith("0 faults\n")
-    health = [sys.executable, "-m", "runners.health"]
+    health = [sys.executable, "-m", "runners", "health"]
     told = subprocess.run(health, env=home, cwd=ROOT, capture_output=True, text=True, check=False)
     assert (told.returncode, told.stderr[:11]) == (1, "no worker @")
 
@@ -150,7 +150,7 @@ def test_every_block_of_the_page_runs_as_printed(site_home: Path, block: str) ->
     lines = [re.sub(r"\s+#.*", "", line) for line in block.splitlines()]
     lines = [line for line in lines if not line.startswith(tuple(ELSEWHERE))]
     *before, last = lines
-    stays = last.startswith("python -m runners") and not last.endswith(".prepare")
+    stays = last.startswith("python -m runners") and not last.endswith(" prepare")
     if not stays and not last.startswith(FLOWER):
         with worker(home) if "celery -A runners inspect" in block else nullcontext():
             ran("bash", "-c", "\n".join(["set -e", *lines]), **home)
@@ -168,7 +168,7 @@ def test_every_block_of_the_page_runs_as_printed(site_home: Path, block: str) ->
     def at_work() -> bool:
         assert started.poll() is None, told()
         if last.endswith("evaluate"):
-            health = [sys.executable, "-m", "runners.health"]
+            health = [sys.executable, "-m", "runners", "health"]
             done = subprocess.run(health, env=environment(**home), cwd=ROOT, check=False)
             return done.returncode == 0
         if last.startswith(FLOWER):
@@ -214,7 +214,7 @@ def test_the_demo_makes_an_operator_once_and_says_the_password_once(
 
 
 @pytest.mark.parametrize(
-    "words", [["manage.py", "pool"], ["-m", "runners.health"], ["-m", "runners.prepare"]]
+    "words", [["manage.py", "pool"], ["-m", "runners", "health"], ["-m", "runners", "prepare"]]
 )
 def test_where_no_key_is_kept_a_sentence_says_how_to_come_to_one(
     tmp_path: Path, words: list[str]

@@ -263,7 +263,7 @@ def test_code_is_run_by_no_worker_with_weaker_confinement_or_another_list_or_tha
     run = one_run(submitted("own"))
     assert claims.claim_next(rows.worker("bo")) is None
     with monkeypatch.context() as weaker:
-        weaker.setattr(sandboxed, "here", lambda: LANDLOCK)
+        weaker.setattr(sandboxed, "way_of_machine", lambda: LANDLOCK)
         assert not Registration("worker", "cpu").announce().runs_code
         evaluated(run, worker)
     assert (run.state, run.error_class) == ("queued", "InfraError")

@@ -152,10 +152,10 @@ from django.core.management import call_command
 call_command("migrate", verbosity=0)
 from leaderboard.queue import claims
 from leaderboard.models import Run
-from runners import backends, evaluate
-from runners.kept import Keeper
+from runners import evaluate, sandboxed
+from runners.engine import Keeper
 from tests.runners import rows, standin
-backends.PYTHON = (sys.executable, standin.__file__)
+sandboxed.PYTHON = (sys.executable, standin.__file__)
 settings.PLUMBLINE_TASKS = standin.TASKS
 worker = rows.worker()
 rows.queued("arc", "mmlu", variant=rows.variant("standin/slow"))
@@ -196,12 +196,12 @@ WORK = """
 import sys
 from django.core.management import call_command
 call_command("migrate", verbosity=0)
-from runners import backends, devices
+from runners import devices, sandboxed
 from runners.celery import app
 from tests.runners import rows, standin
-known = devices.cpu_dtypes(backends.PYTHON)
+known = devices.cpu_dtypes(sandboxed.PYTHON)
 devices.cpu_dtypes = lambda _: known
-backends.PYTHON = (sys.executable, standin.__file__)
+sandboxed.PYTHON = (sys.executable, standin.__file__)
 rows.queued("arc", variant=rows.variant("standin/polite"))
 sys.exit(app.start(["worker", "--queues", "evaluate", "--devices", "cpu"]))
 """

@@ -28,7 +28,7 @@ from leaderboard.snapshot import OWN, published
 from leaderboard.submissions.facts import Way
 from leaderboard.submissions.submit import submit
 from runners import child
-from runners.kept import Keeper
+from runners.engine import Keeper
 from tests import databases
 from tests.hub import get_json, serve, set_faults
 from tests.runners import place, rows

@@ -536,7 +536,7 @@ def test_a_benchmark_is_called_strong_or_weak_where_its_range_does_not_hold_the_
     make.publish(suite)
     html = get(client, "/models/lab/m0")
     found = [
-        head for head in re.findall(r"<h3>([^<]*)</h3>", html) if "rank" in head or "," in head
+        head for head in re.findall(r"<h2>([^<]*)</h2>", html) if "rank" in head or "," in head
     ]
     assert found == heads
     assert ("so none is called strong or weak" in words(html)) == (heads[:1] == ["Highest ranks"])

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from evalcore.digest import digest_of
 from evalcore.stats import interval
-from leaderboard.models import Artifact, HubModel, Run, Submission, Variant, Worker, edition
+from leaderboard.models import Artifact, HubModel, Run, Submission, User, Variant, Worker, edition
 from leaderboard.models.run import IN_TURN, State
 from leaderboard.queue import claims, history
 from leaderboard.runs import page
@@ -494,6 +494,49 @@ def test_a_question_says_how_many_others_got_it_right(client: Client, waiting: R
 def right(doc: int, others: list[Run]) -> int:
     """How many of these runs have the question right."""
     return sum(make.samples_of(run)[doc]["correct"] == 1 for run in others)
+
+
+def test_a_question_shows_what_the_same_model_picked_when_it_was_asked_in_other_styles(
+    client: Client, submitted: Submission, done: Run, waiting: Run
+) -> None:
+    assert "asked two ways" not in get(client, f"/runs/{done.pk}?doc=3")
+    cloze = make.finish(waiting, skill=0.5, n=40, seed=9)
+    html = get(client, f"/runs/{done.pk}?doc=3")
+    ways = html[html.index("The same question, asked two ways") :].partition("</section>")[0]
+    for run in (cloze, done):
+        row = make.samples_of(run)[3]
+        sign = "✓" if row["correct"] else "✗"
+        assert f"{sign} picked {'ABCD'[row['pick']]}" in text_of(ways)
+    assert f'href="{cloze.get_absolute_url()}?doc=3#question"' in ways
+
+
+def test_a_run_and_its_questions_are_shared_with_a_title_and_a_picture_of_their_own(
+    client: Client, done: Run, waiting: Run
+) -> None:
+    pictures = set()
+    for query in ("", "?doc=3", "?doc=4"):
+        html = get(client, f"/runs/{done.pk}{query}")
+        url = re.search(r'property="og:image"\s+content="http://testserver([^"]+)"', html)
+        response = client.get(html_module.unescape(url[1]))
+        assert (response.status_code, response["Content-Type"]) == (200, "image/png")
+        pictures.add(response.content)
+        assert f'<link rel="canonical" href="http://testserver/runs/{done.pk}{query}">' in html
+    assert len(pictures) == 3
+    assert re.search(r'og:title" content="Question 5, (right|wrong): picked', html)
+    assert 'og:description" content="Which ' in html
+    for nothing in (f"{done.pk}.png?doc=999", f"{waiting.pk}.png", f"{uuid4()}.png"):
+        assert client.get(f"/og/runs/{nothing}").status_code == 404
+
+
+def test_whoever_thinks_a_number_is_wrong_finds_the_run_in_the_form(
+    client: Client, done: Run
+) -> None:
+    link = re.search(r'href="(/flags/new[^"]+)"', get(client, f"/runs/{done.pk}"))
+    client.force_login(User.objects.create_user("ada"))
+    form = client.get(html_module.unescape(link[1])).text
+    assert f"http://testserver/runs/{done.pk} looks wrong" in form
+    other = client.get(f"/flags/new?model=lab/one&run={uuid4()}").text
+    assert "looks wrong" not in other
 
 
 def test_a_question_that_the_run_does_not_have_is_named_and_leads_to_the_run(

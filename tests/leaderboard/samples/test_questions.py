@@ -11,6 +11,7 @@ import json
 import re
 from base64 import b64decode
 from collections.abc import Iterator
+from dataclasses import replace
 from io import BytesIO
 from math import log
 from pathlib import Path
@@ -28,7 +29,9 @@ from evalcore.model.pictures import Picture
 from evalcore.model.sounds import Recording, Sound
 from evalcore.record import write_samples
 from leaderboard.models import Run, Suite
+from leaderboard.runs import headline, picture
 from leaderboard.runs.dialects import DIALECTS
+from leaderboard.samples import read_question
 from leaderboard.samples.listing import Samples
 from leaderboard.samples.search import Search
 from leaderboard.templatetags.marks import sent
@@ -529,6 +532,21 @@ def test_a_page_without_text_has_digests_and_numbers_and_no_search(
     assert "--level aggregate" in written
     assert "--level rescore" not in written
     assert "the level rescore would need the text, which is withheld" in text_of(written)
+
+
+def test_the_title_of_a_page_and_its_picture_have_no_word_of_a_withheld_question(
+    client: Client, tmp_path: Path
+) -> None:
+    run = engine_runs.finished(tmp_path, ["toy_choice"], publish="ids")["toy_choice"]
+    sample = make.samples_of(run)[4]
+    question = read_question(sample)
+    assert (question.title, question.withheld) == ("", True)
+    other = replace(
+        question, choices=tuple(replace(choice, text="secret") for choice in question.choices)
+    )
+    titled, primary = headline.runs().get(pk=run.pk), run.results.get(metric="acc", subset="")
+    drawings = {picture._draw(titled, primary, one) for one in (question, other)}
+    assert len(drawings) == 1, "nothing of the choices' texts is drawn"
 
 
 def test_thoughts_are_withheld_where_answers_are(client: Client, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from evalcore.sandbox.confinement import BOOT
 from leaderboard.models import Run, Variant, Worker
-from runners.kept import Keeper, may_stay
+from runners.engine import Keeper, may_stay
 from tests.runners import rows
 from tests.runners.place import STARTS_WITHIN, are_gone, wait_until
 from tests.runners.rows import evaluate_next
@@ -126,7 +126,7 @@ def test_it_goes_when_nobody_has_wanted_it_for_long_enough_and_one_that_was_kill
     keeper.release_idle()
     assert keeper.holds_a_model
     now = time.monotonic()
-    monkeypatch.setattr("runners.kept.monotonic", lambda: now + 61)
+    monkeypatch.setattr("runners.engine.monotonic", lambda: now + 61)
     keeper.release_idle()
     assert (keeper.holds_a_model, engines()) == (False, [])
 

@@ -16,7 +16,6 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
-from types import TracebackType
 from typing import Self
 
 from django.conf import settings
@@ -27,11 +26,11 @@ from leaderboard.models import Run, Variant
 from leaderboard.models.run import State
 from leaderboard.models.variant import TRANSFORMERS, VLLM
 from leaderboard.queue import reproduce
-from runners import backends
+from runners import sandboxed
 from runners.cleanup import in_use
 from runners.folders import empty, remove
 from runners.process import Child
-from runners.sandboxed import child_environment, confined, limits, readable
+from runners.sandboxed import child_environment, confined, limits, readable_folders
 
 logger = logging.getLogger(__name__)
 
@@ -55,15 +54,15 @@ class EngineRequest:
         return self.runs[0].variant
 
     def environment(self, folder: Path) -> dict[str, str]:
-        return {**child_environment(folder, online=False), **backends.variables()}
+        return {**child_environment(folder, online=False), **sandboxed.engine_variables()}
 
     def needs(self, folder: Path, environment: Mapping[str, str]) -> Needs:
         own = [folder / RESULTS, Path(environment["HOME"]), Path(environment["TMPDIR"])]
         return Needs(
             folder=folder,
-            read=[*readable(self.variant), *backends.folders()],
+            read=[*readable_folders(self.variant), *sandboxed.engine_folders()],
             write=[*own, self.journal],
-            loopback=backends.backend() == VLLM,
+            loopback=sandboxed.backend() == VLLM,
             limits=limits(
                 int(self.seconds * (os.cpu_count() or 1)), mapped_bytes=self.variant.needed_bytes
             ),
@@ -75,9 +74,11 @@ class EngineRequest:
             *self.runs,
             include_path=str(settings.PLUMBLINE_TASKS),
             output_path=str(folder / RESULTS),
-            model_args=backends.arguments(self.device, max(run.needed_bytes for run in self.runs)),
+            model_args=sandboxed.model_args(
+                self.device, max(run.needed_bytes for run in self.runs)
+            ),
         )
-        words += [*backends.place(self.device), "--use_cache", str(self.journal)]
+        words += [*sandboxed.device_words(self.device), "--use_cache", str(self.journal)]
         words += ["--progress", "json"]
         # A kept one gives what a fresh one would, to the last bit, so it checks the model again.
         return [*words, "--stay", "--check_again"] if may_stay(self.variant) else words
@@ -87,7 +88,7 @@ def may_stay(variant: Variant) -> bool:
     """Whether an engine of this variant may be kept: not what has run code of a model's own, nor
     weights whose library keeps a state."""
     plain = not variant.code and not variant.quantisation
-    ours = backends.backend() == TRANSFORMERS
+    ours = sandboxed.backend() == TRANSFORMERS
     return bool(settings.PLUMBLINE_KEEP_MODEL > 0 and ours and plain)
 
 
@@ -100,7 +101,7 @@ class Engine:
     variant: int
     needs: Needs
     environment: Mapping[str, str]
-    shown: Mapping[str, tuple[int, int]]
+    folder_identities: Mapping[str, tuple[int, int]]
     journal: Path
     log: Path
     ending: ExitStack
@@ -119,26 +120,26 @@ class Engine:
             (folder / RESULTS).mkdir()
             environment = request.environment(folder)
             needs = request.needs(folder, environment)
-            shown = _shown(needs)
-            wanted = [*backends.python(), "-m", *request.command(folder)]
-            child = Child(confined(wanted, needs), environment=environment, folder=folder, log=log)
+            identities = _folder_identities(needs)
+            command = [*sandboxed.engine_python(), "-m", *request.command(folder)]
+            child = Child(confined(command, needs), environment=environment, folder=folder, log=log)
             ending.callback(child.close)
             rest = ending.pop_all()
         journal, variant = request.journal, request.variant.pk
-        return cls(child, folder, variant, needs, environment, shown, journal, log, rest)
+        return cls(child, folder, variant, needs, environment, identities, journal, log, rest)
 
     def end(self) -> None:
         self.ending.close()
 
 
-def _shown(needs: Needs) -> dict[str, tuple[int, int]]:
+def _folder_identities(needs: Needs) -> dict[str, tuple[int, int]]:
     """By path which folder lies there: one that was made anew is another."""
-    found = {}
+    identities = {}
     for place in (*needs.read, *needs.write):
         with suppress(FileNotFoundError):
             status = place.stat()
-            found[str(place)] = (status.st_dev, status.st_ino)
-    return found
+            identities[str(place)] = (status.st_dev, status.st_ino)
+    return identities
 
 
 class Keeper:
@@ -155,7 +156,7 @@ class Keeper:
     def holds(self, place: Path) -> bool:
         """Whether the kept engine writes into this log, or is shown this folder."""
         kept = self._kept
-        return kept is not None and (place == kept.log or str(place) in kept.shown)
+        return kept is not None and (place == kept.log or str(place) in kept.folder_identities)
 
     @contextmanager
     def engine(
@@ -168,7 +169,7 @@ class Keeper:
 
         It ends with the statement, unless it was kept meanwhile.
         """
-        engine = self._reused(request, log) or Engine.begin(request, folder, log)
+        engine = self._reuse(request, log) or Engine.begin(request, folder, log)
         try:
             yield engine
         finally:
@@ -184,7 +185,7 @@ class Keeper:
             empty(engine.folder / RESULTS)
             self._kept, self._since = engine, monotonic()
 
-    def _reused(self, request: EngineRequest, log: Path) -> Engine | None:
+    def _reuse(self, request: EngineRequest, log: Path) -> Engine | None:
         engine = self._kept
         if engine is None:
             return None
@@ -194,7 +195,7 @@ class Keeper:
             engine.variant != request.variant.pk
             or needs != engine.needs
             or environment != engine.environment
-            or _shown(needs) != engine.shown
+            or _folder_identities(needs) != engine.folder_identities
         ):
             self.release()
             return None
@@ -231,10 +232,5 @@ class Keeper:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.release()
