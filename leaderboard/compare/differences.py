@@ -13,7 +13,7 @@ from functools import cached_property
 from itertools import combinations
 from math import inf
 from statistics import NormalDist
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -39,8 +39,7 @@ class How(StrEnum):
     """The same score on every question: exactly 0, and nothing to make an interval of."""
 
 
-@dataclass(frozen=True)
-class Tally:
+class Tally(NamedTuple):
     """How many questions, or tasks, the first side does better, worse or as well on."""
 
     better: int = 0
@@ -48,39 +47,22 @@ class Tally:
     equal: int = 0
     missing: int = 0
 
-    def __add__(self, other: Tally) -> Tally:
-        return Tally(
-            self.better + other.better,
-            self.worse + other.worse,
-            self.equal + other.equal,
-            self.missing + other.missing,
-        )
-
     @property
     def known(self) -> int:
         return self.better + self.worse + self.equal
 
 
-@dataclass(frozen=True)
-class Crosstab:
+class Crosstab(NamedTuple):
     """Which of two sides was right on how many questions."""
 
-    both: int = 0
-    only_first: int = 0
-    only_second: int = 0
-    neither: int = 0
-
-    def __add__(self, other: Crosstab) -> Crosstab:
-        return Crosstab(
-            self.both + other.both,
-            self.only_first + other.only_first,
-            self.only_second + other.only_second,
-            self.neither + other.neither,
-        )
+    both: int
+    only_first: int
+    only_second: int
+    neither: int
 
     @property
     def n(self) -> int:
-        return self.both + self.parting + self.neither
+        return sum(self)
 
     @property
     def parting(self) -> int:
@@ -244,7 +226,7 @@ class Pair:
     @property
     def tasks(self) -> Tally:
         """Better and worse are what is claimed of the tasks."""
-        return sum(map(_tally_of, self.by_task), Tally())
+        return Tally(*map(sum, zip(*map(_tally_of, self.by_task), strict=True)))
 
     @property
     def differences(self) -> list[Difference]:
@@ -277,7 +259,7 @@ class Comparison:
             return pair.result, pair.tasks
         contrast, tasks = pair.result, pair.tasks
         turned = contrast.turned if isinstance(contrast, Difference) else contrast
-        return turned, replace(tasks, better=tasks.worse, worse=tasks.better)
+        return turned, tasks._replace(better=tasks.worse, worse=tasks.better)
 
 
 def compare(lineup: Lineup) -> Comparison:

@@ -20,7 +20,7 @@ SPAN = "#c4c5c4"
 """Of an interval."""
 COLUMN, GAP = 504, 64
 """Pixels: the width of a side of two, and the room between them."""
-FIRST_ROW, ROW = 236, 54
+FIRST_ROW, ROW = 226, 52
 NAME, VALUE, PLOT = 112, 700, 760
 """Pixels: where names begin, averages end and intervals begin."""
 
@@ -54,16 +54,12 @@ def draw(query: Query, comparison: Comparison) -> bytes:
     for place, line in enumerate(reversed(lines)):
         sheet.text(canvas.LEFT, 200 - place * (size + 6), line, size, weight=620)
     notice = query.suite.notice if query.suite else ""
-    sheet.text(
-        canvas.LEFT,
-        580,
-        canvas.cut(notice or "Every number can be counted again", 22, 450, 860),
-        22,
-        weight=450,
-        ink=canvas.FAIL if notice else canvas.INK_3,
-    )
+    about = notice or "Every number can be counted again"
+    size = next((size for size in (22, 20, 18, 16) if canvas.length(about, size, 450) < 860), 16)
+    ink = canvas.FAIL if notice else canvas.INK_3
+    sheet.text(canvas.LEFT, 584, canvas.cut(about, size, 450, 860), size, weight=450, ink=ink)
     shown = query.board.built if query.board else now()
-    sheet.text(canvas.RIGHT, 580, day_of(shown), 22, weight=450, ink=canvas.INK_3, right=True)
+    sheet.text(canvas.RIGHT, 584, day_of(shown), 22, weight=450, ink=canvas.INK_3, right=True)
     return sheet.png()
 
 

@@ -181,7 +181,9 @@ def _of_runs(address: Address) -> Query:
         problems.append(_too_many("runs", [run.variant.hub_model.repo_id for run in runs]))
     if address["m"]:
         problems.append(Problem("Both m and run are asked for; the runs are compared."))
-    return Query(address, runs=runs[:MOST_MODELS], problems=problems)
+    of_task = Suite.objects.filter(entries__task=first.task if first else None)
+    suite = of_task.order_by("-created").first()
+    return Query(address, suite, runs=runs[:MOST_MODELS], problems=problems)
 
 
 def _unusable(run: Run) -> Problem:

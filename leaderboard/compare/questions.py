@@ -214,7 +214,7 @@ def crosstab_of(pair: Pair) -> Crosstab | None:
     """Who was right on the questions of all tasks whose scores are right or wrong."""
     tables = [result.questions.crosstab for result in pair.differences if result.questions]
     known = [table for table in tables if table]
-    return sum(known[1:], known[0]) if known else None
+    return Crosstab(*map(sum, zip(*known, strict=True))) if known else None
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil, floor
@@ -12,7 +13,7 @@ from leaderboard.compare.pair import Axis, Bar, Cell, InWords, cell_of
 from leaderboard.compare.pins import in_words
 from leaderboard.compare.query import Query
 from leaderboard.compare.table import Side, Task
-from leaderboard.models.task import is_share
+from leaderboard.models.task import Style, is_share
 from leaderboard.snapshot import Score
 from leaderboard.templatetags.figures import bounds_in, in_unit
 
@@ -260,6 +261,7 @@ def _dots(comparison: Comparison, *, width: int, labels: int, apart: int) -> Dot
     def x(percent: float) -> float:
         return round(left + (right - left) * (percent - start) / max(end - start, 1), 1)
 
+    times = Counter(task.title for task in tasks)
     rows: list[DotRow] = []
     top = TOP
     for task in sorted(tasks, key=lambda task: -(task.n or 0)):
@@ -275,7 +277,9 @@ def _dots(comparison: Comparison, *, width: int, labels: int, apart: int) -> Dot
         letters = [comparison.lineup.sides[place].letter for _, place in marks]
         rows.append(
             DotRow(
-                title=task.title,
+                title=f"{task.title}, {Style(task.style).label}"
+                if times[task.title] > 1
+                else task.title,
                 middle=middle,
                 bottom=top + height,
                 dots=[
@@ -290,6 +294,10 @@ def _dots(comparison: Comparison, *, width: int, labels: int, apart: int) -> Dot
         top += height
     ticks = [(x(value), str(value)) for value in range(start, end + 1, 10 if width > 600 else 20)]
     return Dots(width, top, rows, ticks)
+
+
+def _with_style(task: Task) -> str:
+    return f"{task.title}, {Style(task.style).label}"
 
 
 def _lifts(places: Sequence[float]) -> list[float]:

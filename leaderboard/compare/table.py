@@ -363,7 +363,13 @@ def named(sides: Sequence[Side]) -> tuple[Side, ...]:
             for name, word in zip(names, words, strict=True)
         ]
     return tuple(
-        replace(side, name=name, short=_shortest(name, [*names[:place], *names[place + 1 :]]))
+        replace(
+            side,
+            name=name,
+            short=_shortest(name, [*names[:place], *names[place + 1 :]])
+            if name == side.model
+            else name,
+        )
         for place, (side, name) in enumerate(zip(lettered, names, strict=True))
     )
 

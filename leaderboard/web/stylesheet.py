@@ -20,7 +20,7 @@ LAYERS = "css"
 """The folder of the layers' files, which are not served one by one."""
 PAGES = ("board", "model", "compare", "run", "charts")
 EARLIER_PAGES = (
-    *("board", "styles", "samples", "queue", "compare"),
+    *("board", "styles", "samples", "queue"),
     *("portrait", "charts", "several", "texts"),
 )
 STYLESHEETS = {

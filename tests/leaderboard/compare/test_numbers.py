@@ -174,6 +174,7 @@ def test_names_are_as_short_as_they_can_be_told_apart() -> None:
         (("gpt-neo-125m", "gpt2-xl"), ("gpt", "gpt2")),
         (("Qwen-7B", "Qwen-7B-Chat"), ("Qwen-7B", "Qwen-7B-Chat")),
         (("a-b", "c-d"), ("a-b", "c-d")),
+        (("same-7B", "same-7B"), ("same-7B, A", "same-7B, B")),
     ],
 )
 def test_a_title_has_the_beginning_of_a_name_while_no_other_begins_so(
