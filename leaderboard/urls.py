@@ -85,6 +85,7 @@ urlpatterns = [
     path("tasks/<path:name>/keys/rule", court.rule, name="task-key-rule"),
     path("tasks/<path:name>", task.task, name="task"),
     path("runs/<uuid:pk>", run.run, name="run"),
+    path("gpu/<int:memory>", board.gpu, name="gpu"),
     path("cells/<int:variant>/<str:column>", board.cell, name="cell"),
     path("runs/<uuid:pk>/progress", run.progress, name="run-progress"),
     path("runs/<uuid:pk>/recount", recount.recount, name="run-recount"),

@@ -1,115 +1,105 @@
-// The board, quicker: filters and links swap the table in place, sizes by sliders, rows by keys.
-// Without this file every one of them is a form or a link.
+// The board, quicker: the tray keeps what is ticked over pages and searches, keys lead through the
+// rows, the sheet of filters keeps the focus, sizes have sliders. Without this file all of it is
+// links and forms.
 (function () {
-  var root = document, keysOff = 'plumbline-keys-off', waiting = 0, asked = '', focused = '';
-  function byId(id) { return root.getElementById(id); }
-
-  // The form's state as the server writes addresses: several values joined, what is usual left out.
-  function short(form) {
-    var given = new FormData(form), fields = new URLSearchParams();
-    new URLSearchParams(form.dataset.usual).forEach(function (usual, name) {
-      var values = given.getAll(name).map(function (value) { return value.trim(); });
-      var value = name === 'size' ? values.join('-') : values.filter(Boolean).join(',');
-      if (value && value !== '-' && value !== usual) fields.set(name, value);
-    });
-    return '?' + fields;
+  var root = document, MAX = 6, CHOSEN = 'plumbline-chosen', KEYS_OFF = 'plumbline-keys-off';
+  function one(selector, within) { return (within || root).querySelector(selector); }
+  function all(selector, within) { return Array.from((within || root).querySelectorAll(selector)); }
+  function stored(storage, key) { try { return storage.getItem(key); } catch (e) { return null; } }
+  function store(storage, key, value) {
+    try { if (value) storage.setItem(key, value); else storage.removeItem(key); } catch (e) {}
   }
 
-  // Filters: every change is a submission; letters wait until the typing pauses.
-  function submit() {
-    clearTimeout(waiting);
-    var form = byId('filters'), now = form && short(form);
-    if (!form || now === asked) return;
-    asked = now;
-    form.requestSubmit();
+  // The tray: what is ticked, by name, on whatever page it stands; the address adds to it.
+  var chosen = [];
+  try { chosen = JSON.parse(stored(sessionStorage, CHOSEN)) || []; } catch (e) {}
+  function has(variant) { return chosen.some(function (model) { return model.variant === variant; }); }
+  function add(field) {
+    if (chosen.length < MAX && !has(field.value)) chosen.push({ variant: field.value, name: field.dataset.name });
+  }
+  function drop(variant) { chosen = chosen.filter(function (model) { return model.variant !== variant; }); }
+  function chip(model, place) {
+    var item = root.createElement('li'), button = root.createElement('button');
+    button.type = 'button';
+    button.className = 'chip';
+    button.setAttribute('aria-label', 'Take ' + model.name + ' out');
+    [['lt', 'ABCDEF'[place]], ['', model.name], ['x', '×']].forEach(function (part) {
+      var span = root.createElement('span');
+      span.className = part[0];
+      span.textContent = part[1];
+      button.append(span);
+    });
+    button.addEventListener('click', function () { drop(model.variant); draw(); });
+    item.append(button);
+    return item;
+  }
+  function hidden(model) {
+    var field = root.createElement('input');
+    field.type = 'hidden';
+    field.name = 'm';
+    field.value = model.variant;
+    return field;
+  }
+  function draw() {
+    var tray = one('.tray'), boxes = all('.row .tick input'), here = {};
+    store(sessionStorage, CHOSEN, chosen.length ? JSON.stringify(chosen) : '');
+    boxes.forEach(function (box) {
+      here[box.value] = true;
+      box.checked = has(box.value);
+      box.disabled = !box.checked && chosen.length >= MAX;
+    });
+    if (!tray) return;
+    tray.classList.toggle('filled', chosen.length > 0);
+    one('.elsewhere', tray).replaceChildren.apply(one('.elsewhere', tray), chosen.filter(function (model) { return !here[model.variant]; }).map(hidden));
+    one('.n-of b', tray).textContent = chosen.length;
+    one('ul', tray).replaceChildren.apply(one('ul', tray), chosen.map(chip));
+    var go = one('[data-go]', tray);
+    go.disabled = chosen.length < 2;
+    go.textContent = chosen.length < 2 ? 'Tick one more' : 'Compare ' + chosen.length;
   }
   root.addEventListener('change', function (event) {
-    var form = event.target.form;
-    if (!form || form.id !== 'filters' || event.target.closest('.sliders')) return;
-    if ('whole' in event.target.dataset) return form.submit();
-    if (event.target.name === 'style') return swapTo(short(form));
-    submit();
-  });
-  root.addEventListener('input', function (event) {
-    if (event.target.id !== 'q') return;
-    clearTimeout(waiting);
-    waiting = setTimeout(submit, 350);
+    if (!event.target.matches('.row .tick input')) return;
+    if (event.target.checked) add(event.target); else drop(event.target.value);
+    draw();
   });
 
-  // Links to another view of the board replace what is there; scripts keep their places.
-  function swapTo(address, show) {
-    var row = root.activeElement.closest('.board tr[id]');
-    focused = row ? row.id : '';
-    inPlace.swap(address, show || 'none');
+  // Sheet and menus: one at a time; Escape shuts them and gives the focus back.
+  var MENUS = 'details.sheet[open], details.pop[open]';
+  function shut(menu) {
+    menu.open = false;
+    one('summary', menu).focus();
   }
   root.addEventListener('click', function (event) {
-    var link = inPlace.linkHere(event);
-    if (!link) return;
-    event.preventDefault();
-    // A link of the tray unticks a model: its address says what is left.
-    if (link.closest('.tray')) root.querySelector('.boardform').dataset.unticked = '';
-    swapTo(link.href, link.closest('.pager') && '#results:top');
-  });
-  root.addEventListener('submit', function (event) {
-    if (!event.target.matches('.picker')) return;
-    event.preventDefault();
-    swapTo(short(event.target));
-  });
-
-  // What is ticked goes along to the next view.
-  function ticked() {
-    return Array.from(root.querySelectorAll('.boardform [name=m]')).filter(function (box) {
-      return box.type === 'hidden' || box.checked;
-    }).map(function (box) { return box.value; });
-  }
-  root.addEventListener('htmx:configRequest', function (event) {
-    var detail = event.detail, table = root.querySelector('.boardform');
-    if (detail.elt.id === 'filters') {
-      detail.path = location.pathname + short(detail.elt);
-      detail.parameters = {};
-    }
-    var address = new URL(detail.path, location.href);
-    if (address.pathname !== location.pathname || !table || 'unticked' in table.dataset) return;
-    var models = ticked();
-    if (models.length) address.searchParams.set('m', models.join(','));
-    else address.searchParams.delete('m');
-    detail.path = address.pathname + address.search + address.hash;
-  });
-
-  // A page compares six models: a seventh cannot be ticked until one of them is not.
-  function limit() {
-    var note = root.querySelector('.tray [data-full]'), full = ticked().length >= 6;
-    if (!note) return;
-    note.hidden = !full;
-    root.querySelectorAll('.boardform [type=checkbox][name=m]').forEach(function (box) { box.disabled = full && !box.checked; });
-  }
-  root.addEventListener('change', function (event) { if (event.target.name === 'm') limit(); });
-
-  function label() {
-    root.querySelectorAll('.pick').forEach(function (menu) {
-      var chosen = menu.querySelector('[data-chosen]'), count = menu.querySelector('[data-count]');
-      var names = Array.from(menu.querySelectorAll(':checked + span')).map(function (span) { return span.textContent; });
-      var set = Array.from(menu.querySelectorAll('select')).filter(function (select) { return select.value; });
-      if (chosen) chosen.textContent = names.join(', ') || 'All';
-      if (count) count.textContent = set.length ? set.length + ' set' : 'All';
+    all(MENUS).forEach(function (menu) {
+      if (event.target.closest('[data-shut]') && menu.contains(event.target)) {
+        event.preventDefault();
+        shut(menu);
+      } else if (!menu.contains(event.target)) menu.open = false;
     });
+    if (event.target.closest('[data-clear]')) { chosen = []; draw(); }
+  });
+  function keepInside(event) {
+    var sheet = one('details.sheet[open]');
+    if (!sheet) return;
+    var stops = all('.pane a[href], .pane button, .pane input:not([type=hidden]), .pane select', sheet).filter(function (stop) {
+      return !stop.disabled && stop.getClientRects().length;
+    });
+    var last = stops[stops.length - 1], at = root.activeElement, inside = one('.pane', sheet).contains(at);
+    if (event.shiftKey ? at === stops[0] || !inside : at === last || !inside) {
+      event.preventDefault();
+      (event.shiftKey ? last : stops[0]).focus();
+    }
   }
-  root.addEventListener('change', label);
 
   // Sizes: two sliders on a logarithmic scale beside the two numbers.
   function sliders() {
-    var box = root.querySelector('.sliders');
+    var box = one('.slide');
     if (!box || !box.hidden) return;
-    var low = Math.log(+box.dataset.low), high = Math.log(+box.dataset.high), ends = box.querySelectorAll('input');
-    var fields = [byId('size-low'), byId('size-high')];
+    var low = Math.log(+box.dataset.low), high = Math.log(+box.dataset.high), ends = all('input', box);
     if (!(high > low)) return;
     function size(end) { return +Math.exp(low + (high - low) * end.value / 100).toPrecision(2); }
-    function write(end, at) {
-      fields[at].value = +end.value === 100 * at ? '' : size(end);
-      end.setAttribute('aria-valuetext', size(end) + ' billion');
-    }
     ends.forEach(function (end, at) {
-      var field = fields[at];
+      var field = one(at ? '#size-high' : '#size-low');
       function read() {
         end.value = field.value ? 100 * (Math.log(+field.value) - low) / (high - low) : 100 * at;
         end.setAttribute('aria-valuetext', size(end) + ' billion');
@@ -118,74 +108,93 @@
       field.addEventListener('input', read);
       end.addEventListener('input', function () {
         if (at ? +end.value < +ends[0].value : +end.value > +ends[1].value) end.value = ends[1 - at].value;
-        write(end, at);
+        field.value = +end.value === 100 * at ? '' : size(end);
+        end.setAttribute('aria-valuetext', size(end) + ' billion');
       });
-      end.addEventListener('change', submit);
     });
     box.hidden = false;
   }
 
   // Keys: from anywhere but a field, j and k begin at the first row in sight.
-  function keysOn() {
-    try { return !localStorage.getItem(keysOff); } catch (e) { return true; }
-  }
+  function keysOn() { return !stored(localStorage, KEYS_OFF); }
   function move(row, step) {
-    var rows = Array.from(root.querySelectorAll('.board tbody tr:not(.band)')), head = root.querySelector('.board thead');
+    var rows = all('.board tr.row'), head = one('.board thead');
     var below = head ? Math.max(0, head.getBoundingClientRect().bottom - 1) : 0;
-    var next = row ? rows[rows.indexOf(row) + step] : rows.find(function (one) { return one.getBoundingClientRect().top >= below; }) || rows[0];
-    if (next) next.querySelector('.mid').focus();
-    return next;
+    var next = row ? rows[rows.indexOf(row) + step] : rows.find(function (other) { return other.getBoundingClientRect().top >= below; }) || rows[0];
+    if (next) one('.model a', next).focus();
   }
-  // The list of keys, and back to where the reader was.
+  function pin(row) {
+    var address = new URL(location.href), variant = row.id.slice(1);
+    var pins = (address.searchParams.get('pin') || '').split(',').filter(Boolean), left = pins.filter(function (other) { return other !== variant; });
+    if (left.length === pins.length) left.push(variant);
+    address.searchParams.set('pin', left.join(','));
+    location.href = address.href;
+  }
   var from = null;
   function help() {
-    var keys = byId('keys');
+    var keys = one('#keys');
     if (!keys) return;
     from = root.activeElement;
     keys.open = true;
     keys.scrollIntoView({ block: 'center' });
-    keys.querySelector('summary').focus({ preventScroll: true });
+    one('summary', keys).focus({ preventScroll: true });
   }
-  root.addEventListener('keydown', function (event) {
-    if (event.key !== 'Escape' || !from || !event.target.closest('#keys')) return;
-    byId('keys').open = false;
-    (from === root.body ? byId('results') : from).focus();
+  function escape(event) {
+    var open = all(MENUS);
+    open.forEach(shut);
+    if (open.length || !from || !event.target.closest('#keys')) return;
+    one('#keys').open = false;
+    (from === root.body ? one('#results') : from).focus();
     from = null;
-  });
+  }
   var steps = { j: 1, ArrowDown: 1, k: -1, ArrowUp: -1 };
   root.addEventListener('keydown', function (event) {
-    var at = event.target, row = at.closest('.board tbody tr:not(.band)'), letter = event.key.length === 1;
-    if (event.ctrlKey || event.metaKey || event.altKey || (letter && !keysOn())) return;
+    var at = event.target, row = at.closest('.board tr.row'), letter = event.key.length === 1;
+    if (event.key === 'Escape') return escape(event);
+    if (event.key === 'Tab') return keepInside(event);
+    if (event.ctrlKey || event.metaKey || event.altKey || (letter && !keysOn()) || one(MENUS)) return;
     if (at.matches('input:not([type=checkbox]), select, textarea')) return;
-    if (event.key === '/' && byId('q')) byId('q').focus();
+    if (event.key === '/' && one('#q')) one('#q').focus();
     else if (event.key === '?') help();
     else if (event.key in steps && (row || letter)) move(row, steps[event.key]);
-    else if (event.key === 'p' && row) row.querySelector('.pin').click();
-    else if (event.key === 'x' && row) row.querySelector('.c1 input').click();
+    else if (event.key === 'p' && row) pin(row);
+    else if (event.key === 'x' && row) one('.tick input', row).click();
     else return;
     event.preventDefault();
   });
   root.addEventListener('change', function (event) {
-    if (!event.target.closest('.keys-on')) return;
-    try {
-      if (event.target.checked) localStorage.removeItem(keysOff); else localStorage.setItem(keysOff, '1');
-    } catch (e) {}
+    if (event.target.closest('.keys-on')) store(localStorage, KEYS_OFF, event.target.checked ? '' : '1');
   });
 
   function ready() {
-    var form = byId('filters'), keys = root.querySelector('.keys-on'), marked = root.querySelector('.board .marked');
-    asked = form ? short(form) : '';
+    var keys = one('.keys-on'), marked = one('.board .marked');
+    all('.row .tick input:checked, .tray .elsewhere input').forEach(add);
     sliders();
-    label();
-    limit();
-    if (keys) { keys.hidden = false; keys.querySelector('input').checked = keysOn(); }
+    draw();
+    if (keys) { keys.hidden = false; one('input', keys).checked = keysOn(); }
     if (marked && !location.hash) marked.scrollIntoView({ block: 'center' });
   }
   root.addEventListener('htmx:afterSettle', function (event) {
-    if (event.detail.target.id === 'main') ready();
-    if (root.activeElement !== root.body) return;
-    var row = focused && byId(focused), next = row ? row.querySelector('.mid') : byId('results');
-    if (next) next.focus({ preventScroll: true });
+    if (event.detail.target.id !== 'results') return;
+    ready();
+    if (root.activeElement === root.body) one('#results').focus({ preventScroll: true });
+  });
+  // Of two choices made faster than the server answers the newer one counts.
+  var awaited = null;
+  root.addEventListener('htmx:confirm', function () {
+    if (!awaited) return;
+    awaited.error = '';  // htmx would call it an error in the console
+    awaited.xhr.abort();
+  });
+  root.addEventListener('htmx:beforeRequest', function (event) { awaited = event.detail; });
+  root.addEventListener('htmx:afterRequest', function (event) {
+    if (awaited && awaited.xhr === event.detail.xhr) awaited = null;
+  });
+  // What could not be shown in place is shown as a page of its own.
+  ['htmx:responseError', 'htmx:sendError'].forEach(function (name) {
+    root.addEventListener(name, function (event) {
+      if (event.detail.pathInfo && event.target.closest('#bar, #results')) location.href = event.detail.pathInfo.finalRequestPath;
+    });
   });
   ready();
 })();

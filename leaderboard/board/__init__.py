@@ -1,35 +1,30 @@
-"""The board: what a reader asked of it, as a table, a file and a picture."""
+"""The board: what a reader asks of it, as a table, a file and a picture."""
 
-from leaderboard.board import frame, search
-from leaderboard.board.cells import (
-    CUT_SHORT,
-    Cell,
-    Drawn,
-    Look,
-    average_cells,
-    cell_urls,
-    column_cells,
-    column_scale,
-)
+from leaderboard.board import search
 from leaderboard.board.filters import facets_of, rows_named
-from leaderboard.board.view import chosen_board, date_problem, in_order, view_of
-from leaderboard.board.wanted import Wanted, column_keys
+from leaderboard.board.query import (
+    BoardQuery,
+    Days,
+    Wanted,
+    as_it_stood,
+    chosen_board,
+    date_problem,
+    days_of,
+)
+from leaderboard.board.table import CUT_SHORT
+from leaderboard.board.view import column_keys, in_order, view_of
 
 __all__ = [
     "CUT_SHORT",
-    "Cell",
-    "Drawn",
-    "Look",
+    "BoardQuery",
+    "Days",
     "Wanted",
-    "average_cells",
-    "cell_urls",
+    "as_it_stood",
     "chosen_board",
-    "column_cells",
     "column_keys",
-    "column_scale",
     "date_problem",
+    "days_of",
     "facets_of",
-    "frame",
     "in_order",
     "rows_named",
     "search",

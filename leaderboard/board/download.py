@@ -6,7 +6,7 @@ CSV, JSON and parquet have the same fields, which `_batches` lists.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,11 +14,11 @@ import pyarrow as pa
 from django.http import Http404, HttpRequest
 from numpy.typing import NDArray
 
-from leaderboard.board import second_file
-from leaderboard.board.second import seconds_of
-from leaderboard.board.view import View, chosen_board, view_of
-from leaderboard.board.wanted import Wanted
+from leaderboard.board.query import BoardQuery, chosen_board
+from leaderboard.board.table import seconds_of
+from leaderboard.board.view import View, view_of
 from leaderboard.catalogue import newest_suite
+from leaderboard.disputed import Seconds
 from leaderboard.snapshot import Refused, TableFile, table_file
 
 BATCH = 500
@@ -28,14 +28,14 @@ _ONE_PAGE_ONLY = {"page": "1", "rows": "normal", "m": "", "at_model": ""}
 
 
 def file(request: HttpRequest) -> TableFile:
-    wanted = Wanted.of(request)
-    suite = newest_suite(wanted.suite)
+    query = BoardQuery.of(request)
+    suite = newest_suite(query.suite)
     if suite is None:
-        raise Http404(f"no suite {wanted.suite}")
-    board = chosen_board(suite, wanted)
+        raise Http404(f"no suite {query.suite}")
+    board = chosen_board(suite, query)
     if board is None:
         raise Http404("this board has no data yet")
-    seen = view_of(board, wanted.but(**_ONE_PAGE_ONLY))
+    seen = view_of(board, query.but(**_ONE_PAGE_ONLY))
     if seen.problems:
         raise Refused(seen.problems)
     site = request.build_absolute_uri("/")
@@ -44,7 +44,7 @@ def file(request: HttpRequest) -> TableFile:
         name=f"plumbline-{board.suite}-{board.version}-{board.style}-{board.built:%Y-%m-%d}",
         built=board.built,
         about=describe(seen, site),
-        details={"columns": _columns(seen), **second_file.details(disputed)},
+        details={"columns": _columns(seen), **_disputed(disputed)},
         batches=lambda: _batches(seen, site, disputed=bool(disputed)),
     )
 
@@ -52,7 +52,7 @@ def file(request: HttpRequest) -> TableFile:
 def describe(seen: View, site: str) -> dict[str, Any]:
     """What the file is of; its address leads to this very data, on whatever day."""
     board = seen.board
-    address = seen.wanted.url(
+    address = seen.query.url(
         suite=f"{board.suite}@{board.version}", at=board.built.date().isoformat()
     )
     return {
@@ -93,7 +93,7 @@ def _batches(seen: View, site: str, *, disputed: bool) -> Iterator[pa.RecordBatc
         for place in seen.columns:
             name = _name(seen, place)
             fields |= table_file.of_cells(board, place, chosen, seen.scores, name, site)
-        fields |= second_file.of_rows(seen, seconds, chosen.tolist(), _name)
+        fields |= _second_figures(seen, seconds, chosen.tolist())
         yield pa.RecordBatch.from_pydict(fields)
 
 
@@ -109,3 +109,32 @@ def _ranks(seen: View, rows: NDArray[np.intp]) -> dict[str, pa.Array]:
         "rank_high_is_cut": ranks.cut_high,
     }
     return {name: pa.array(array[rows], mask=none) for name, array in arrays.items()}
+
+
+def _disputed(seconds: Mapping[int, Seconds]) -> dict[str, Any]:
+    """How many questions are disputed, and what moves on with every second figure."""
+    if not seconds:
+        return {}
+    return {
+        "disputed_questions": {seconds[at].task: seconds[at].removed for at in sorted(seconds)},
+        "second_figures": sorted(seconds[at].known for at in seconds),
+    }
+
+
+def _second_figures(
+    seen: View, seconds: Mapping[int, Seconds], rows: Sequence[int]
+) -> dict[str, pa.Array]:
+    """Value, bounds and questions of scores without the disputed ones; empty where there is none.
+
+    `seconds` is of the whole file, so that all its batches have the same fields.
+    """
+    figures = {}
+    for place in sorted(seconds):
+        cells = seconds[place].of_rows
+        scores = [cells[row].score if row in cells else None for row in rows]
+        for side in ("value", "low", "high", "n"):
+            ending = "" if side == "value" else f".{side}"
+            values = [None if score is None else getattr(score, side) for score in scores]
+            kind = pa.int64() if side == "n" else pa.float64()
+            figures[f"{_name(seen, place)}.without_disputed{ending}"] = pa.array(values, kind)
+    return figures

@@ -15,6 +15,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from leaderboard.board.query import (
+    CHOICES,
+    GPUS,
+    HIDE,
+    ONLY,
+    TRAITS,
+    BoardQuery,
+    midnight,
+)
 from leaderboard.board.search import (
     NOT_STATED,
     Catalogue,
@@ -25,14 +34,12 @@ from leaderboard.board.search import (
     precisions,
     stated,
 )
-from leaderboard.board.wanted import CHOICES, HIDE, ONLY, YES_OR_NO, Wanted
 from leaderboard.models import HubModel
-from leaderboard.models.variant import Kind
+from leaderboard.models.variant import BYTES_PER_PARAMETER, Kind, needed_bytes
 from leaderboard.snapshot import Board, Flags, Models
 
-FILTERS = ("q", *CHOICES, "size", *YES_OR_NO)
 NAMES = {
-    "q": "Search",
+    "maker": "Maker",
     "type": "Type",
     "precision": "Precision",
     "arch": "Architecture",
@@ -42,7 +49,7 @@ NAMES = {
     "moe": "Mixtures of experts",
     "flagged": "Flagged models",
     "official": "Official models",
-    "chat": "Has a chat template",
+    "chat": "Chat template",
     "asked": "Asked in a chat template",
     "adapter": "Adapters",
     "packed": "Quantised weights",
@@ -57,6 +64,7 @@ _VALUES: dict[str, Callable[[Models], Texts]] = {
     "arch": lambda models: either(models.array("model_type"), stated("architecture")(models)),
     "licence": lambda models: pc.ascii_lower(stated("licence")(models)),
     "engine": stated("backend"),
+    "maker": lambda models: _makers(models),
 }
 _SEVERAL = {"licence": ", "}
 """Filters by values of which a model may have several, and what stands between them."""
@@ -74,7 +82,17 @@ _HOLDS: dict[str, Callable[[Models], pa.ChunkedArray]] = {
 _NUMBER = r"([0-9]{1,6}(?:\.[0-9]{1,6})?)?"
 _SIZES = re.compile(rf"{_NUMBER}-{_NUMBER}")
 _BILLION = 10**9
+_GIBIBYTE = 2**30
 _MICROSECONDS = 10**6
+_DAY_SECONDS = 86_400
+_PACKED_BITS = re.compile(r"(\d+)-?bit|fp(8)|int(8|4)")
+"""How many bits a weight has, by the name of how it is packed."""
+
+
+def _makers(models: Models) -> pa.ChunkedArray:
+    """Whose each model is, by its ID."""
+    owners = [repo_id.rpartition("/")[0] or NOT_STATED for repo_id in models.values("repo_id")]
+    return pa.chunked_array([pa.array(owners, pa.string())])
 
 
 class Option(NamedTuple):
@@ -93,6 +111,7 @@ class Facets(Catalogue):
         super().__init__(models)
         self._codes: dict[str, tuple[list[Option], list[frozenset[str]], NDArray[np.intp]]] = {}
         self._flags: dict[str, Flags] = {}
+        self._memory: dict[str, NDArray[np.float64]] = {}
 
     @cached_property
     def added(self) -> NDArray[np.float64]:
@@ -101,6 +120,32 @@ class Facets(Catalogue):
             self.models.array("added").cast(pa.int64()).to_numpy() / _MICROSECONDS
         )
         return seconds
+
+    @cached_property
+    def copies(self) -> NDArray[np.int64]:
+        """The same number for models of the same weights, asked alike; -1 where that is unknown."""
+        codes = self.models.array("weights").combine_chunks().dictionary_encode()
+        unknown = np.array([not text for text in codes.dictionary.to_pylist()], np.bool_)
+        numbers: NDArray[np.int64] = codes.indices.to_numpy().astype(np.int64)
+        return np.where(unknown[numbers], -1, numbers) if len(numbers) else numbers
+
+    def memory(self, bits: str) -> NDArray[np.float64]:
+        """GB that each model needs: weights in so many bits, a fifth on top, and half a GB.
+
+        Without bits in the precision in which it was measured.
+        """
+        if bits not in self._memory:
+            sizes = self.sizes.astype(np.float64)
+            of_weights = sizes * (int(bits) / 8 if bits else self._bytes_per_weight)
+            whole = [needed_bytes(int(weights)) for weights in of_weights.tolist()]
+            self._memory[bits] = np.array(whole, np.float64) / _GIBIBYTE
+        return self._memory[bits]
+
+    @cached_property
+    def _bytes_per_weight(self) -> NDArray[np.float64]:
+        texts = precisions(self.models).combine_chunks().dictionary_encode()
+        known = np.array([_bytes_of(text) for text in texts.dictionary.to_pylist()])
+        return known[texts.indices.to_numpy()] if len(known) else known
 
     @cached_property
     def _names(self) -> pa.ChunkedArray:
@@ -154,7 +199,7 @@ class Facets(Catalogue):
         return self._codes[name]
 
     def flags(self, name: str) -> Flags:
-        """Of which models one of YES_OR_NO holds."""
+        """Of which models one of TRAITS holds."""
         if name not in self._flags:
             self._flags[name] = _HOLDS[name](self.models).to_numpy()
         return self._flags[name]
@@ -193,30 +238,56 @@ class Filtered:
         return np.logical_and.reduce(masks) if masks else np.ones(models, np.bool_)
 
 
-def filtered(facets: Facets, wanted: Wanted) -> Filtered:
+def filtered(facets: Facets, query: BoardQuery) -> Filtered:
     """Every filter that the reader set, read and applied."""
     masks: dict[str, Flags] = {}
     hits: list[tuple[str, int]] = []
     problems: list[str] = []
     try:
-        query = parse(wanted.q)
-        if query.terms:
-            masks["q"], hits = query.found(facets)
+        search = parse(query.q)
+        if search.terms:
+            masks["q"], hits = search.found(facets)
     except SearchError as error:
         problems.append(f"Nothing was searched: {error}")
+    if query.gpu:
+        masks["gpu"] = facets.memory(query.bits) <= float(query.gpu)
     for name in CHOICES:
-        if values := wanted.many(name):
+        if values := query.many(name):
             masks[name] = facets.having(name, values)
     try:
-        if bounds := _bounds(wanted.size):
+        if bounds := _bounds(query.size):
             masks["size"] = (facets.sizes >= bounds[0]) & (facets.sizes <= bounds[1])
     except ValueError as error:
         problems.append(str(error))
-    for name in YES_OR_NO:
-        asked = getattr(wanted, name)
-        if asked in (ONLY, HIDE):
-            masks[name] = facets.flags(name) == (asked == ONLY)
+    _filter_days(facets, query, masks, problems)
+    for name in TRAITS:
+        choice = getattr(query, name)
+        if choice in (ONLY, HIDE):
+            masks[name] = facets.flags(name) == (choice == ONLY)
     return Filtered(masks, hits, problems)
+
+
+def _filter_days(
+    facets: Facets, query: BoardQuery, masks: dict[str, Flags], problems: list[str]
+) -> None:
+    for name, text in (("since", query.since), ("until", query.until)):
+        if not text:
+            continue
+        day = midnight(text)
+        if day is None:
+            problems.append(f"“{text}” is no date. Write it as 2025-01-31.")
+        elif name == "since":
+            masks[name] = facets.added >= day.timestamp()
+        else:
+            masks[name] = facets.added < day.timestamp() + _DAY_SECONDS
+
+
+def _bytes_of(precision: str) -> float:
+    """Of one weight; packed weights of which nothing is known count as four bits."""
+    if precision in BYTES_PER_PARAMETER:
+        return BYTES_PER_PARAMETER[precision]
+    match = _PACKED_BITS.search(precision.lower())
+    return int(next(filter(None, match.groups()))) / 8 if match else 0.5
 
 
 def _parts(name: str, text: str) -> frozenset[str]:
@@ -247,29 +318,76 @@ def value_label(name: str, value: str) -> str:
     return _KINDS.get(value, value) if name == "type" else value
 
 
-def filter_label(name: str, wanted: Wanted) -> str:
+def weights_label(bits: str) -> str:
+    """In which precision a model is to fit."""
+    return f"in {bits}-bit" if bits else "as measured"
+
+
+def filter_label(name: str, query: BoardQuery) -> str:
     """An active filter in words."""
-    value: str = getattr(wanted, name)
+    value: str = getattr(query, name)
     if name == "q":
         return f"“{value}”"
-    if name in YES_OR_NO:
-        return f"{NAMES[name]}: {'only' if value == ONLY else 'hidden'}"
+    if name == "gpu":
+        return f"Fits {value} GB {weights_label(query.bits)}"
+    if name in TRAITS:
+        return f"{'Only' if value == ONLY else 'Without'}: {NAMES[name]}"
     if name == "size":
         low, _, high = value.partition("-")
-        words = f"{low}–{high}" if low and high else f"{low} and more" if low else f"up to {high}"
-        return f"Size: {words} billion"
-    return f"{NAMES[name]}: {', '.join(value_label(name, value) for value in wanted.many(name))}"
+        if low and high:
+            return f"Size: {low}–{high} B"
+        return f"Size: {low} B and more" if low else f"Size: up to {high} B"
+    if name in ("since", "until"):
+        return f"Came {name} {value}"
+    return f"{NAMES[name]}: {', '.join(value_label(name, value) for value in query.many(name))}"
 
 
-def options(facets: Facets, wanted: Wanted) -> dict[str, list[Option]]:
-    """For each filter by values what occurs on the board, and what is chosen besides."""
+def options(facets: Facets, query: BoardQuery) -> dict[str, list[Option]]:
+    """For each filter by values what occurs on the board, the most frequent first, and what is
+    chosen besides."""
     offered = {}
     for name in CHOICES:
-        chosen = wanted.many(name)
-        known = facets.choices(name)
+        chosen = query.many(name)
+        known = sorted(facets.choices(name), key=lambda option: -option.models)
         occurring = {option.value for option in known}
         absent = [Option(v, value_label(name, v), 0) for v in chosen if v not in occurring]
         offered[name] = [
             value._replace(chosen=value.value in chosen) for value in [*known, *absent]
         ]
     return offered
+
+
+BINS = 24
+
+
+class SizeBin(NamedTuple):
+    """A bar of the picture of sizes, in its units of 240 × 48."""
+
+    x: int
+    y: int
+    height: int
+    chosen: bool
+
+
+def size_bins(facets: Facets, size: str) -> list[SizeBin]:
+    """How many models there are of each size, on a logarithmic scale over the whole board."""
+    sizes = np.log(facets.sizes.astype(np.float64))
+    if not len(sizes) or sizes.min() == sizes.max():
+        return []
+    counts, edges = np.histogram(sizes, BINS)
+    try:
+        low, high = _bounds(size) or (0.0, np.inf)
+    except ValueError:
+        low, high = 0.0, np.inf
+    middles = np.exp((edges[1:] + edges[:-1]) / 2)
+    heights = np.ceil(46 * counts / counts.max()).astype(int).tolist()
+    return [
+        SizeBin(10 * place, 48 - height, height, bool(low <= middle <= high))
+        for place, (height, middle) in enumerate(zip(heights, middles.tolist(), strict=True))
+    ]
+
+
+def fits(facets: Facets, bits: str) -> list[tuple[str, int]]:
+    """How many models fit each memory of GPUS."""
+    memory = facets.memory(bits)
+    return [(gpu, int((memory <= float(gpu)).sum())) for gpu in GPUS]

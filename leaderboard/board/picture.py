@@ -13,8 +13,8 @@ from django.urls import reverse
 from django.utils.formats import date_format
 from django.views.decorators.http import require_safe
 
-from leaderboard.board.view import View, chosen_board, view_of
-from leaderboard.board.wanted import Wanted
+from leaderboard.board.query import BoardQuery, chosen_board
+from leaderboard.board.view import View, view_of
 from leaderboard.catalogue import find_suite
 from leaderboard.models import Suite
 from leaderboard.models.task import Style
@@ -28,20 +28,20 @@ DAY = timedelta(days=1)
 RANK, RANGE, MODEL, AVERAGE, PLOT = canvas.LEFT + 34, canvas.LEFT + 44, canvas.LEFT + 150, 770, 860
 """Right edge of the rank, left edges of its range and the model, right edge of the average, left
 edge of the plot."""
-NOT_DRAWN: dict[str, Any] = {"page": 1, "m": "", "pin": "", "at_model": "", "rows": Wanted.rows}
+NOT_DRAWN: dict[str, Any] = {"page": 1, "m": "", "pin": "", "at_model": "", "rows": BoardQuery.rows}
 """Fields of a board that change nothing in its picture, and what they become."""
 
 
-def picture_url(suite: Suite, wanted: Wanted) -> str:
+def picture_url(suite: Suite, query: BoardQuery) -> str:
     """Of this version of the suite, as the reader filters and orders it."""
     reference = f"{suite.name}@{suite.version}"
-    _, _, query = wanted.url(suite=Wanted().suite, **NOT_DRAWN).partition("?")
+    _, _, query = query.url(suite=BoardQuery().suite, **NOT_DRAWN).partition("?")
     return reverse("picture", args=[reference]) + (f"?{query}" if query else "")
 
 
 def headline(view: View) -> str:
     """Which model is first in the reader's order, with its range; empty where ranks say nothing."""
-    shown = _shown(view) if view.bands_shown else []
+    shown = _shown(view) if view.bands else []
     ranked = [(row, average) for row, average in shown if view.board.ranks.rank[row]]
     if not ranked:
         return ""
@@ -49,7 +49,7 @@ def headline(view: View) -> str:
     board = view.board
     name, rank = board.models[row].repo_id.rpartition("/")[2], board.ranks.rank[row]
     stands = f"first of {plural(view.found, 'model')}: " if view.chips else ""
-    on = f" on {date_format(view.wanted.moment - DAY, 'j M Y')}" if view.wanted.moment else ""
+    on = f" on {date_format(view.query.moment - DAY, 'j M Y')}" if view.query.moment else ""
     return (
         f"{board.title} {board.version}{on}: {stands}{name}, "
         f"rank {rank:,} ({board.ranks.span(row)}), "
@@ -147,12 +147,12 @@ def _chance(board: Board) -> float | None:
 def picture(request: HttpRequest, reference: str) -> HttpResponseBase:
     """The first rows of a suite's board, as the query filters it, as a PNG of 1200 × 630."""
     suite = find_suite(reference)
-    wanted = Wanted.of(request).but(**NOT_DRAWN)
-    board = chosen_board(suite, wanted)
+    query = BoardQuery.of(request).but(**NOT_DRAWN)
+    board = chosen_board(suite, query)
     data = board.data_version if board else ""
-    made_of = [suite.title, suite.version, suite.notice, data, vars(wanted)]
+    made_of = [suite.title, suite.version, suite.notice, data, vars(query)]
     return canvas.answer(
         request,
         made_of,
-        lambda: draw_board(view_of(board, wanted) if board else None, suite, wanted.style),
+        lambda: draw_board(view_of(board, query) if board else None, suite, query.style),
     )

@@ -13,16 +13,20 @@ from numpy.typing import NDArray
 
 from evalcore.digest import digest_of
 from evalcore.lengths import NAMES
-from leaderboard.models import Suite, SuiteEntry, Variant
+from leaderboard.models import Run, Suite, SuiteEntry, Variant
+from leaderboard.models.agreement import shown_to_agree
+from leaderboard.models.variant import NAMES as BACKENDS
+from leaderboard.models.variant import TRANSFORMERS
 from leaderboard.snapshot import style_facts
-from leaderboard.snapshot.apart import DEPARTED, with_apart
 from leaderboard.snapshot.cells import PLACE
 from leaderboard.snapshot.columns import ColumnCells, columns_of
 from leaderboard.snapshot.costs import Costs
-from leaderboard.snapshot.crossing import clearest
 from leaderboard.snapshot.data import EVERY, OWN, Board, Column, Ranks, Scores, Standing
 from leaderboard.snapshot.models import Model, Models
 from leaderboard.snapshot.ranked import ranked
+
+DEPARTED = "Its author took it out of the ranking"
+"""What such a row says."""
 
 
 def build(suite: Suite, style: str, built: datetime, earlier: Board | None = None) -> Board:
@@ -61,7 +65,7 @@ def build(suite: Suite, style: str, built: datetime, earlier: Board | None = Non
         return replace(earlier, built=built)
     if style == EVERY:
         board = style_facts.with_facts(board, columns, earlier)
-        return replace(board, crossing=clearest(board))
+        return replace(board, crossing=style_facts.clearest(board))
     return ranked(board, columns, earlier)
 
 
@@ -87,7 +91,7 @@ def _in_order(
     columns: Sequence[ColumnCells], suite: Suite, style: str
 ) -> tuple[Models, Scores, Scores, Scores]:
     """The models in board order with their scores, raw and from chance, and their average."""
-    models = with_apart(models_of(_worth_a_row(columns)), columns)
+    models = _with_apart(models_of(_worth_a_row(columns)), columns)
     scores, normalised = scores_of(columns, models)
     average = Scores.none(len(models))
     counted = [place for place, column in enumerate(columns) if column.entry.counts]
@@ -104,6 +108,48 @@ def _in_order(
         scores.rows(order),
         normalised.rows(order),
         average.rows(order),
+    )
+
+
+def _with_apart(models: Sequence[Model], columns: Sequence[ColumnCells]) -> list[Model]:
+    """The models; those of another backend say on which columns of the average it was not shown to
+    agree."""
+    others = {
+        model.variant: model
+        for model in models
+        if model.backend != TRANSFORMERS and not model.apart
+    }
+    if not others:
+        return list(models)
+    counted = [column for column in columns if column.entry.counts]
+    titles = {column.entry.task_id: column.entry.title for column in counted}
+    variants = np.array(list(others), np.int64)
+    runs = {}
+    for column in counted:
+        for variant, place in zip(others, column.places(variants).tolist(), strict=True):
+            if place >= 0 and not np.isnan(column.scores.value[place]):
+                run = UUID(bytes=column.run[place].tobytes())
+                runs[run] = variant, column.entry.task_id
+    computed_by = dict(Run.objects.filter(pk__in=runs).values_list("pk", "computed_by"))
+    agree = shown_to_agree(titles)
+    lacking: dict[int, list[str]] = {}
+    for run, (variant, task) in runs.items():
+        if (computed_by[run], others[variant].dtype, task) not in agree:
+            lacking.setdefault(variant, []).append(titles[task])
+    return [
+        replace(model, apart=_why_apart(model, lacking[model.variant]))
+        if model.variant in lacking
+        else model
+        for model in models
+    ]
+
+
+def _why_apart(model: Model, titles: Sequence[str]) -> str:
+    first, *others = dict.fromkeys(titles)
+    more = f" and {len(others)} more" if others else ""
+    return (
+        f"{BACKENDS.get(model.backend, model.backend)} was not yet shown to give the answers of "
+        f"{BACKENDS[TRANSFORMERS]} on {first}{more}, so it has no rank"
     )
 
 
@@ -184,7 +230,17 @@ def _model(variant: Variant) -> Model:
         superseded_by="",
         apart=DEPARTED if hub_model.departed else "",
         added=variant.created,
+        weights=_weights_of(variant),
     )
+
+
+def _weights_of(variant: Variant) -> str:
+    """Of its files and of how they are asked; a name and a commit are no part of it."""
+    if not variant.weights_digest:
+        return ""
+    names = ("weights_digest", "adapter_base", "adapter_base_commit", "dtype", "quantisation")
+    way = (variant.chat_template_digest if variant.chat else "", variant.backend)
+    return digest_of([*(getattr(variant, name) for name in names), *way])[:16]
 
 
 def column_of(cells: ColumnCells) -> Column:

@@ -229,18 +229,6 @@ class BestOf:
     """Where it was reached; -1 for none."""
 
 
-class Decided(NamedTuple):
-    """Two neighbours in rank, and how few questions the upper one's lead hangs on."""
-
-    upper: int
-    lower: int
-    """Variants."""
-    questions: int | None
-    """The fewest without which the lower one is ahead; None where they are more than are sought."""
-    of: int
-    """Questions behind the average."""
-
-
 class Crossing(NamedTuple):
     """Two models of which one leads in the first column, the other in the second, both shown."""
 
@@ -295,8 +283,6 @@ class Board:
     """Titles of the suite's benchmarks that are not asked in this style."""
     gaps: tuple[StyleGap, ...] = ()
     best: tuple[BestOf, ...] = ()
-    decided: tuple[Decided, ...] = ()
-    """The least and the most decided of the neighbours, by rising number of questions."""
     crossing: Crossing | None = None
     """Of the board of every style."""
     by_question: tuple[bool, ...] = ()

@@ -40,7 +40,6 @@ from leaderboard.snapshot.data import (
     Board,
     Column,
     Crossing,
-    Decided,
     Ranks,
     Scores,
     StyleGap,
@@ -103,7 +102,6 @@ def write(board: Board, path: Path) -> None:
         "without_style": board.without_style,
         "gaps": [[gap.benchmark, gap.first, gap.second] for gap in board.gaps],
         "best": [best.benchmark for best in board.best],
-        "decided": board.decided,
         "crossing": board.crossing,
         "by_question": board.by_question,
         "rank_rule": board.rank_rule,
@@ -206,7 +204,6 @@ def mapped(folder: Path) -> Board:
             for k, benchmark in enumerate(about["best"])
         ),
         # Files from before these were found lack them.
-        decided=tuple(Decided(*pair) for pair in about.get("decided", ())),
         crossing=Crossing(*about["crossing"]) if about.get("crossing") else None,
         by_question=tuple(about.get("by_question", ())),
         rank_rule=about.get("rank_rule", 0),

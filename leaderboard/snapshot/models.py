@@ -48,6 +48,8 @@ class Model:
     apart: str
     """Why it is ranked with no others; empty where it is."""
     added: datetime
+    weights: str
+    """The same for models of equal weights that are asked alike; empty where that is unknown."""
 
     @property
     def flagged(self) -> bool:
@@ -66,7 +68,13 @@ _TYPES = {
     "datetime": pa.timestamp("us", tz="UTC"),
 }
 SCHEMA = pa.schema([(field.name, _TYPES[str(field.type)]) for field in fields(Model)])
-_BEFORE: dict[str, Any] = {"adapter_base": "", "chat": False, "backend": "hf", "apart": ""}
+_BEFORE: dict[str, Any] = {
+    "adapter_base": "",
+    "chat": False,
+    "backend": "hf",
+    "apart": "",
+    "weights": "",
+}
 """What boards were of when their files did not have these fields."""
 
 

@@ -14,16 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaderboard.snapshot.columns import ColumnCells
-from leaderboard.snapshot.data import Board, Decided, Flags, Ranks
-from leaderboard.snapshot.decided import FIRST, neighbours
-from leaderboard.snapshot.ranking import RULE, Part, claims, keys_of, parts_of, rank
+from leaderboard.snapshot.data import Board, Flags, Ranks
+from leaderboard.snapshot.ranking import RULE, claims, keys_of, parts_of, rank
 from leaderboard.stats import Earlier
 
 Rows = NDArray[np.int64]
 
 
 def ranked(board: Board, columns: Sequence[ColumnCells], earlier: Board | None) -> Board:
-    """With its ranks, and with the neighbours that few questions and that many decide."""
+    """With its ranks."""
     rows = _may_rank(board)
     variants = board.models.take(rows).values("variant")
     parts = parts_of(columns, variants, by_chance=board.by_chance)
@@ -39,7 +38,6 @@ def ranked(board: Board, columns: Sequence[ColumnCells], earlier: Board | None) 
         ranks=Ranks.none(len(board.models)).having(rows, ranks),
         by_question=by_question,
         rank_rule=RULE,
-        decided=_decided(parts, variants, past),
     )
 
 
@@ -69,11 +67,8 @@ class _Past:
     @property
     def all(self) -> bool:
         """Whether all are what and where they were."""
-        return len(self.rows) == len(self.place) and self.first(len(self.place))
-
-    def first(self, n: int) -> bool:
-        """Whether the first `n` are what and where they were."""
-        return bool((self.place[:n] == np.arange(len(self.place[:n]))).all())
+        here = np.arange(len(self.place))
+        return len(self.rows) == len(self.place) and bool((self.place == here).all())
 
 
 def _past(
@@ -121,14 +116,3 @@ def _unchanged(board: Board, rows: Rows, earlier: Board, before: Rows) -> Flags:
             ]
             same &= np.array(runs, np.bool_)
     return same
-
-
-def _decided(
-    parts: Sequence[Part], variants: Sequence[int], past: _Past | None
-) -> tuple[Decided, ...]:
-    """Those of `past` where the models that are looked at are all as they were."""
-    if past is not None:
-        looked_at = min(FIRST, len(past.rows)) == min(FIRST, len(variants))
-        if looked_at and past.first(FIRST):
-            return past.board.decided
-    return neighbours(parts, variants)

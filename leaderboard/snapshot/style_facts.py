@@ -9,21 +9,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
+from itertools import combinations, permutations
 
 import numpy as np
 from numpy.typing import NDArray
 
 from evalcore.stats import difference_interval, paired_rows
 from leaderboard.models import ScoreVector
+from leaderboard.models.task import is_share
 from leaderboard.samples import vectors
 from leaderboard.snapshot.columns import ColumnCells
-from leaderboard.snapshot.data import BestOf, Board, Flags, Scores, StyleGap
-from leaderboard.stats import BestStyles, best_by_part, best_of
+from leaderboard.snapshot.data import BestOf, Board, Crossing, Flags, Scores, StyleGap
+from leaderboard.stats import BestStyles, best_by_part, best_of, held_together
 
 DRAWS = 1000
 MANY = 1_000
 """Models whose scores by question are held at once."""
+
+FARTHEST = 50
+"""Models at each end of what a change of style does: a pair is one of either end."""
 
 Rows = NDArray[np.intp]
 Weighting = ScoreVector.Weighting
@@ -232,3 +236,43 @@ def _by_question(column: ColumnCells, variants: Sequence[int]) -> vectors.Matrix
             return None
         total = total + found.scores / np.float32(len(results))
     return found and replace(found, scores=total)
+
+
+def clearest(board: Board) -> Crossing | None:
+    """The two models that change places most clearly with the style; None where no two do.
+
+    The smaller of both leads is the largest there is. Intervals are widened until those of all
+    models in all styles hold together (Bonferroni), for the case is picked from all of them: both
+    leads are right in 95 of 100 such boards.
+    """
+    several = [places for _, places in in_styles(board)]
+    columns = [
+        place for places in several for place in places if is_share(board.columns[place].metric)
+    ]
+    rows = board.comparable_rows
+    if not columns or not len(rows):
+        return None
+    scores = [side[rows][:, columns] for side in board.scores.sides]
+    low, high = (side.reshape(-1, len(columns)) for side in held_together(*map(np.ravel, scores)))
+    at = {place: number for number, place in enumerate(columns)}
+    best: tuple[float, Crossing] | None = None
+    for places in several:
+        for first, second in permutations([place for place in places if place in at], 2):
+            one, other = at[first], at[second]
+            moved = scores[0][:, other] - scores[0][:, one]
+            order = np.argsort(moved, kind="stable")
+            order = order[~np.isnan(moved[order])]
+            falls, rises = order[:FARTHEST], order[::-1][:FARTHEST]
+            # Of each model that falls and each that rises how far apart the intervals lie.
+            ahead = low[falls, one][:, None] - high[rises, one]
+            behind = low[rises, other] - high[falls, other][:, None]
+            apart = np.minimum(ahead, behind)
+            place = int(np.argmax(apart)) if apart.size else 0
+            if not apart.size or apart.flat[place] <= 0:
+                continue
+            fall, rise = (int(chosen) for chosen in np.unravel_index(place, apart.shape))
+            variants = (board.models[int(rows[end])].variant for end in (falls[fall], rises[rise]))
+            case = Crossing(first, second, *variants)
+            if best is None or apart.flat[place] > best[0]:
+                best = float(apart.flat[place]), case
+    return best[1] if best else None

@@ -10,7 +10,7 @@ from django.shortcuts import render
 from django.template.loader import render_to_string
 from django.views.decorators.http import require_safe
 
-from leaderboard.board import chosen_board, frame
+from leaderboard.board import Days, as_it_stood, chosen_board, days_of
 from leaderboard.catalogue import suite_asked_for
 from leaderboard.models import Suite
 from leaderboard.models.task import Style
@@ -52,8 +52,8 @@ def _answer(request: HttpRequest, address: Address) -> str | HttpResponseBase:
     return _page(request, address, suite, board, (first, second))
 
 
-def _days(suite: Suite, address: Address) -> frame.Days:
-    return frame.days_of(suite, wanted(address), published.first_day(suite, EVERY))
+def _days(suite: Suite, address: Address) -> Days:
+    return days_of(suite, wanted(address), published.first_day(suite, EVERY))
 
 
 def _without_scores(
@@ -102,7 +102,7 @@ def _page(
         "split": _split(shown),
         "reported": _reported(suite),
         "days": days,
-        **frame.as_it_stood(days, address),
+        **as_it_stood(days, address),
     }
     return render_to_string("styles/page.html", context, request)
 

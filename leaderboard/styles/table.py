@@ -17,7 +17,10 @@ from django.urls import reverse
 from django.utils.html import conditional_escape
 from django.utils.safestring import SafeString, mark_safe
 
-from leaderboard.board import (
+from leaderboard.board import facets_of, search
+from leaderboard.models.task import Style
+from leaderboard.snapshot import Model, Score, Scores
+from leaderboard.styles.cells import (
     Cell,
     Drawn,
     Look,
@@ -25,11 +28,7 @@ from leaderboard.board import (
     cell_urls,
     column_cells,
     column_scale,
-    facets_of,
-    search,
 )
-from leaderboard.models.task import Style
-from leaderboard.snapshot import Model, Score, Scores
 from leaderboard.styles.view import MODEL, Group, View, wanted
 from leaderboard.templatetags.figures import exactly, margin, parameters, percent, points, precise
 from leaderboard.templatetags.marks import axis, plumb_line, style_mark

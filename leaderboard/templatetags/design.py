@@ -8,6 +8,7 @@ from django import template
 from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 
+from leaderboard.models.task import Style
 from leaderboard.samples import Waffle
 from leaderboard.templatetags.figures import bounds_in, in_unit
 
@@ -61,6 +62,33 @@ def style_sign(style: str) -> SafeString:
     if letter is None:
         return mark_safe("")
     return format_html('<span class="mark {}" aria-hidden="true"></span>', letter)
+
+
+@register.filter
+def style_letter(style: str) -> str:
+    """What the classes of a style's colours end in."""
+    return STYLE_MARKS[style]
+
+
+@register.simple_tag
+def style_point(style: str, x: float, y: float) -> SafeString:
+    """A style's shape at a place of a picture."""
+    letter = STYLE_MARKS[style]
+    if letter == "c":
+        return format_html('<circle class="f-c" cx="{}" cy="{}" r="5"/>', x, y)
+    turn = f"rotate(45 {x} {y})" if letter == "h" else ""
+    return format_html(
+        '<rect class="f-{}" x="{}" y="{}" width="10" height="10" transform="{}"/>',
+        letter,
+        x - 5,
+        y - 5,
+        turn,
+    )
+
+
+@register.filter
+def style_word(style: str) -> str:
+    return str(Style(style).label)
 
 
 @register.simple_tag

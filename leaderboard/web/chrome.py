@@ -19,6 +19,7 @@ NAVIGATION = (
 )
 # Pages that are reached from a page of the navigation and belong to it.
 SECTION = {
+    "gpu": "board",
     "model": "board",
     "run": "board",
     "run-recount": "board",
@@ -33,6 +34,7 @@ SECTION = {
 # Fields that make another page of an address; all others only choose among what it shows.
 KEPT = {
     "board": ("suite", "style", "page"),
+    "gpu": ("suite", "style", "bits"),
     "styles": ("suite", "benchmark"),
     "changelog": ("page",),
     "run": ("doc",),

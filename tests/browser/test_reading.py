@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 
 def names_of_rows(page: Page) -> list[str]:
-    return page.locator(".board tbody .mid").all_inner_texts()
+    return page.locator(".board .model a").evaluate_all("links => links.map(link => link.title)")
 
 
 def navigate(page: Page, name: str) -> None:
@@ -38,38 +38,54 @@ def test_the_board_is_searched_filtered_and_walked_with_keys_without_loading_ane
     visit: Open, large_board: Suite, shot: Shots
 ) -> None:
     page = visit(viewport=WIDE).go("/")
-    expect(page.locator("#hits")).to_have_text("130 models of 130")
+    count = page.locator("#rest").get_by_role("status")
+    expect(count).to_have_text("130 models")
     look_once(page, "the board")
     page = visit(viewport=WIDE).go("/")
+    count = page.locator("#rest").get_by_role("status")
     page.evaluate("window.notReloaded = true")
-    search = page.get_by_label("Search")
+    search = page.get_by_label("Search models")
     search.press_sequentially("llama", delay=30)
     expect(page).to_have_url(re.compile(r"/\?q=llama$"))
     found = sum("llama" in model.repo_id.lower() for model in board_of_130().models)
-    expect(page.locator("#hits")).to_have_text(f"{found} models of 130")
-    expect(page.locator(".board tbody .mid")).to_have_count(found)
+    expect(count).to_have_text(f"{found} of 130")
+    expect(page.locator(".board .row")).to_have_count(found)
     page.keyboard.insert_text("-0")  # at once: a pause between two keys would be one more step back
     expect(page).to_have_url(re.compile(r"/\?q=llama-0$"))
     expect(search).to_be_focused()
     expect(search).to_have_value("llama-0")
+    page.get_by_role("link", name="MMLU-style").press("Enter")
+    expect(page).to_have_url(re.compile(r"/\?style=mmlu&q=llama-0$"))
     assert page.evaluate("window.notReloaded")
+    page.go_back()
     page.go_back()
     expect(page).to_have_url(re.compile(r"/\?q=llama$"))
     expect(search).to_have_value("llama")
     shot(page, "a search")
 
-    page.locator("#menu-type summary").press("Enter")
-    page.locator("#menu-type").get_by_text("Chat").click()
-    expect(page).to_have_url(re.compile(r"/\?q=llama&type=chat$"))
-    expect(page.locator("#menu-type summary")).to_contain_text("Chat")
+    filters = page.locator("#sheet > summary")
+    filters.press("Enter")
+    sheet = page.get_by_role("form", name="Filters")
+    sheet.locator("[name=type][value=chat]").check()
+    expect(sheet.get_by_role("button", name=re.compile(r"^Show \d+ models?$"))).not_to_have_text(
+        f"Show {found} models"
+    )
+    shot(page, "the filters")
     page.keyboard.press("Escape")
-    expect(page.locator("#menu-type summary")).to_be_focused()
-    page.get_by_role("link", name="Remove filter: Type: Chat").press("Enter")
+    expect(sheet).to_be_hidden()
+    expect(filters).to_be_focused()
+    filters.press("Enter")
+    sheet.get_by_role("button", name="Show").press("Enter")
+    expect(page).to_have_url(re.compile(r"/\?q=llama&type=chat$"))
+    expect(page.locator("#sheet .count")).to_have_text("1")
+    page.evaluate("window.notReloaded = true")
+    page.get_by_role("link", name="Type: Chat").press("Enter")
     expect(page).to_have_url(re.compile(r"/\?q=llama$"))
-    expect(page.locator("#menu-type summary")).to_contain_text("All")
+    expect(page.locator("#sheet .count")).to_have_count(0)
     expect(page.locator("#results")).to_be_focused()
+    assert page.evaluate("window.notReloaded")
 
-    names = page.locator(".board tbody .mid")
+    names = page.locator(".board .model a")
     second = names.nth(1).inner_text()
     page.keyboard.press("j")
     expect(names.nth(0)).to_be_focused()
@@ -77,11 +93,11 @@ def test_the_board_is_searched_filtered_and_walked_with_keys_without_loading_ane
         page.keyboard.press(key)
     expect(names.nth(1)).to_be_focused()
     page.keyboard.press("x")
-    expect(page.locator(".board tbody .c1 input:checked")).to_have_count(1)
+    expect(page.locator(".board .tick input:checked")).to_have_count(1)
     page.keyboard.press("p")
-    expect(page.locator(".pinned .mid")).to_have_text(second)
-    expect(page.locator(".pinned .mid")).to_be_focused()
-    expect(page.locator(".pinned .c1 input")).to_be_checked()
+    expect(page).to_have_url(re.compile(r"pin=\d+"))
+    expect(names.nth(0)).to_have_text(second)
+    expect(page.locator(".board .row").nth(0).get_by_role("checkbox")).to_be_checked()
     page.keyboard.press("/")
     expect(search).to_be_focused()
     page.keyboard.type("/j")
@@ -93,7 +109,7 @@ def test_the_pages_of_a_model_a_run_a_task_and_of_the_site_lead_to_each_other(
     visit: Open, shot: Shots
 ) -> None:
     page = visit(permissions=["clipboard-read", "clipboard-write"]).go("/")
-    page.locator(".board .mid").filter(has_text="texts").click()
+    page.locator(".board .model a").filter(has_text="texts").click()
     expect(page.get_by_role("heading", level=1)).to_contain_text("texts")
     look_once(page, "a model")
     shot(page, "a model")
@@ -121,10 +137,10 @@ def test_the_questions_of_a_run_are_searched_walked_with_keys_passed_on_and_down
     visit: Open, shot: Shots, tmp_path: Path
 ) -> None:
     page = visit(permissions=["clipboard-read", "clipboard-write"]).go("/")
-    page.locator("#style-hybrid").check(force=True)
+    page.locator("#style-hybrid").click()
     expect(page).to_have_url(re.compile("style=hybrid"))
-    row = page.locator(".board tbody tr").filter(has_text="lab/texts")
-    row.locator("td.score a").first.click()
+    row = page.locator(".board .row").filter(has_text="texts")
+    row.locator(".n a").first.click()
     page.evaluate("window.notReloaded = true")
     page.get_by_label("Words in the question").fill("tool number 3")
     page.keyboard.press("Enter")
@@ -213,7 +229,7 @@ def test_two_models_are_compared_from_the_board_to_a_single_question(
     page = visit().go("/")
     for name in ("texts", "letters"):
         page.get_by_label(f"Compare {name}").check()
-    page.get_by_role("button", name="Compare the ticked models").click()
+    page.locator("[data-go]").click()
     expect(page).to_have_url(re.compile(r"/compare\?m=\d+%2C\d+$"))
     expect(page.get_by_role("heading", level=1)).to_have_text(
         re.compile(r"^texts leads letters by [\d.]+ points on Facts$")
@@ -314,26 +330,24 @@ def test_all_of_it_works_without_javascript(
     expect(page.locator("#live")).not_to_contain_text("queued", ignore_case=True)
 
     navigate(page, "Board")
-    page.get_by_label("Search").fill("texts; tiny")
-    page.get_by_role("button", name="Apply").click()
+    page.get_by_label("Search models").fill("texts; tiny")
+    page.keyboard.press("Enter")
     expect(page).to_have_url(re.compile(r"/\?q=texts%3B\+tiny$"))
     assert sorted(names_of_rows(page)) == [TINY, "lab/texts"]
     shot(page, "two models are left")
-    page.get_by_role("link", name="Pin texts").click()
-    page.locator("#menu-download summary").click()
+    page.locator("summary[aria-label='Download the board']").click()
     page.get_by_role("link", name="Link to exactly this view").click()
     other = visit(viewport=PHONE, color_scheme="dark")
     assert names_of_rows(other.go(page.url.removeprefix(other.url))) == names_of_rows(page)
-    expect(other.page.locator(".pinned .mid")).to_have_text("lab/texts")
     for name in ("texts", "tiny-llama"):
         page.get_by_label(f"Compare {name}").first.check()
-    page.get_by_role("button", name="Compare the ticked models").click()
+    page.locator("[data-go]").click()
     expect(page.get_by_role("heading", level=1)).to_contain_text("texts")
     navigate(page, "Prompt styles")
     expect(page.locator(".bystyle tbody tr").filter(has_text="tiny-llama")).to_have_count(1)
 
     navigate(page, "Board")
-    page.locator(".board tbody tr").filter(has_text="lab/texts").locator("td.score a").first.click()
+    page.locator(".board .row").filter(has_text="texts").locator(".n a").first.click()
     page.get_by_role("link", name=re.compile("^✗ Wrong")).click()
     expect(page.locator("#question")).to_contain_text("Wrong: picked")
     with page.expect_download() as download:

@@ -63,7 +63,7 @@ def test_a_model_is_checked_submitted_and_followed_to_its_row_with_keys(
     look_once(page, "a submission that is done")
     shot(page, "it is done")
     page.get_by_role("link", name="Board", exact=True).first.press("Enter")
-    expect(page.locator(".board .mid").filter(has_text="tiny-llama")).to_have_count(1)
+    expect(page.locator(".board .model a").filter(has_text="tiny-llama")).to_have_count(1)
 
 
 def test_a_slow_hub_is_waited_for_by_the_page_with_and_without_script(

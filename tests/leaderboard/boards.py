@@ -137,6 +137,7 @@ def _model(row: int, draw: np.random.Generator) -> Model:
         chat=False,
         backend="hf",
         apart="",
+        weights="",
         architecture=f"{family.title()}ForCausalLM",
         model_type=family,
         parameters=int(billions * 10**9),

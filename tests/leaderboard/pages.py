@@ -41,12 +41,12 @@ def section(html: str, name: str) -> str:
 
 def model_names(html: str) -> list[str]:
     """Model IDs in the order of the table's rows."""
-    return re.findall(r'<a class="mid" href="/models/([^"]+)"', html)
+    return re.findall(r'<(?:a class="mid"|span class="who"><a) href="/models/([^"]+)"', html)
 
 
 def row_of(html: str, variant: int) -> str:
     """A model's row of the board."""
-    found = re.search(rf'<tr role="row" id="m{variant}".*?</tr>', html, re.S)
+    found = re.search(rf'<tr role="row"[^>]* id="m{variant}".*?</tr>', html, re.S)
     assert found, f"no row m{variant}"
     return found[0]
 

@@ -80,7 +80,7 @@ def test_without_a_comparison_a_row_has_no_rank_and_says_why(client: Client, sui
     assert "vLLM was not yet shown to give the answers of transformers" in model.apart
     html = client.get("/").content.decode()
     assert model.apart in html
-    assert "Computed by vLLM" in html
+    assert "computed by vLLM" in html
     assert model.apart in client.get(f"/models/{TWIN}").text
     assert "not shown to agree" in client.get(f"/models/{TWIN}?tab=field").text
 

@@ -14,10 +14,10 @@ import pyarrow.parquet
 import pytest
 from django.test import Client
 
+from leaderboard.board.query import BoardQuery
 from leaderboard.board.view import View, view_of
-from leaderboard.board.wanted import Wanted
 from leaderboard.models import Run, Suite, SuiteEntry, Variant
-from leaderboard.snapshot import Board
+from leaderboard.snapshot import Board, Scores
 from leaderboard.web import kept
 from tests.leaderboard import factories as make
 from tests.leaderboard.boards import publish, synthetic_board
@@ -99,9 +99,9 @@ def test_models_stand_in_the_order_of_their_average_those_without_one_last(
     assert set(model_names(html)[4:]) == {"lab/other", "lab/part", "lab/broken", "lab/old"}
     unranked = text_of(html[html.index("<b>Not ranked</b>") :])
     part = text_of(row_of(html, models["part"].pk))
-    assert "– no rank Scores of part lab/ part" in unranked
-    assert "no average" in part
-    assert "queued" in part
+    assert "— no rank La part" in unranked
+    assert "— no average" in part
+    assert "— queued" in part
 
 
 def test_every_rank_has_its_range(client: Client) -> None:
@@ -111,7 +111,7 @@ def test_every_rank_has_its_range(client: Client) -> None:
             row = BOARD.models.values("repo_id").index(name)
             text = text_of(row_of(page, BOARD.models[row].variant))
             if ranks.rank[row]:
-                assert f"{ranks.rank[row]} ({ranks.low[row]}–{ranks.high[row]})" in text
+                assert text.startswith(f"{ranks.rank[row]} {ranks.low[row]}–{ranks.high[row]} ")
             else:
                 assert "no rank" in text
 
@@ -125,35 +125,46 @@ def show(suite: Suite, **changes: Any) -> None:
 def test_a_range_that_ends_where_nobody_was_compared_says_that_it_may_go_on(
     client: Client, synthetic: Suite
 ) -> None:
-    assert "it may go on" not in get(client)
     cut = BOARD.ranks.rank > 0
     show(synthetic, ranks=replace(BOARD.ranks, cut_low=cut, cut_high=cut, reach=100))
-    page = text_of(get(client))
-    assert "(≤1–≥3)" in page
-    assert "compared with the 100 above it and the 100 below it" in page
+    assert "≤1–≥3" in text_of(get(client))
 
 
-def test_a_band_is_named_by_its_first_or_by_one_that_a_filter_leaves(client: Client) -> None:
-    first = BOARD.models[int(np.flatnonzero(BOARD.ranks.rank == 6)[0])]
-    page = get(client)
-    assert f"{first.repo_id.partition('/')[2]} and 4 models in a statistical tie" in text_of(page)
-    assert page.count(' class="tie">') == page.count('class="band"')
-    page = get(client, "/?q=llama")
-    shown = {name.partition("/")[2] for name in model_names(page)}
-    headings = re.findall(r'<tr role="row" class="band">.*?</tr>', page, re.S)
-    assert "in a statistical tie with it, 0 of those here" in text_of("".join(headings))
-    elsewhere = [heading for heading in headings if "<a " in heading]
-    assert len(elsewhere) > 3
-    for heading in elsewhere:
-        named = re.search(r"<b>(\S+?)(?: and \d+ more models? here)?</b>", heading)
-        first = re.search(r'<a href="/\?at_model=(\d+)#m\1">(\S+)</a>, rank (\d+)', heading)
-        assert named[1] in shown
-        assert first[2] not in shown
-        assert BOARD.ranks.rank[BOARD.row_of[int(first[1])]] == int(first[3])
+def heads_of_bands(html: str) -> list[tuple[str, int]]:
+    """The leader of each band on a page, and how many models it is not told apart from."""
+    found = re.findall(r"<b>(\S+)</b> (?:and (\d+) models? not told apart from it|alone)", html)
+    return [(leader, int(others or 0)) for leader, others in found]
 
 
-def test_a_filtered_board_says_the_place_among_those_found_beside_the_rank(client: Client) -> None:
-    assert 'class="meta among"' not in get(client)
+@pytest.mark.parametrize("view", ["/", "/?q=llama"])
+def test_a_band_is_named_by_the_first_of_those_that_the_filters_leave(
+    client: Client, view: str
+) -> None:
+    page = get(client, view)
+    listed = BOARD.models.values("repo_id")
+    better = np.unpackbits(BOARD.ranks.better, axis=1, count=BOARD.ranks.reach)
+    place = BOARD.place_among_ranked
+    bands: list[list[int]] = []
+    word = view.partition("q=")[2]
+    for row in np.flatnonzero(BOARD.ranks.rank > 0).tolist():
+        if word not in listed[row].lower():
+            continue
+        first = bands[-1][0] if bands else row
+        apart = int(place[row] - place[first])
+        proven = apart > BOARD.ranks.reach or (apart and better[place[first], apart - 1])
+        if not bands or proven:
+            bands.append([])
+        bands[-1].append(row)
+    expected = [(listed[band[0]].partition("/")[2], len(band) - 1) for band in bands]
+    shown = heads_of_bands(page)
+    assert len(shown) > 3
+    assert shown == expected[: len(shown)]
+
+
+def test_a_filtered_board_says_the_place_among_those_shown_where_one_points_at_a_rank(
+    client: Client,
+) -> None:
+    assert " shown" not in get(client)
     ranked = [
         (int(rank), model.variant)
         for model, rank in zip(BOARD.models, BOARD.ranks.rank, strict=True)
@@ -163,22 +174,9 @@ def test_a_filtered_board_says_the_place_among_those_found_beside_the_rank(clien
         page = get(client, view)
         for place, (rank, variant) in enumerate(sorted(ranked)[:3], start=1):
             ending = ("st", "nd", "rd")[place - 1]
-            said = text_of(row_of(page, variant))
-            assert said.startswith(f"{rank} (")
-            assert f") {place}{ending} of {len(ranked)} " in said
-
-
-def test_a_band_of_one_has_a_heading_for_screen_readers_only(
-    client: Client, synthetic: Suite
-) -> None:
-    alone = np.where(BOARD.ranks.rank > 0, BOARD.ranks.rank - 1, -1).astype(np.int32)
-    show(synthetic, ranks=replace(BOARD.ranks, band=alone))
-    page = get(client)
-    assert "in a statistical tie with it" not in text_of(page)
-    second, leader = (int(np.flatnonzero(BOARD.ranks.rank == rank)[0]) for rank in (2, 1))
-    name = BOARD.models[leader].repo_id.partition("/")[2]
-    assert f'<span class="sr">1 model, told apart from {name}</span>' in page
-    assert BOARD.models[second].repo_id in model_names(page)
+            line = row_of(page, variant)
+            assert text_of(line).startswith(f"{rank} ")
+            assert f'title="{place}{ending} of the {len(ranked)} shown"' in line
 
 
 def test_a_flagged_model_and_one_that_left_the_hub_keep_their_rows_and_say_why(
@@ -187,70 +185,100 @@ def test_a_flagged_model_and_one_that_left_the_hub_keep_their_rows_and_say_why(
     row = next(row for row in range(BOARD.averaged) if BOARD.models[row].flagged)
     model = BOARD.models[row]
     line = row_of(get(client, f"/?at_model={model.variant}"), model.variant)
-    assert 'class="flagged marked"' in line
+    assert 'class="row flagged marked"' in line
     assert "Flagged: Trained on the questions" in line
     assert "no rank" in line
     average = BOARD.average_of(row)
     assert f">{100 * average.value:.1f}</b>" in line
     model = next(model for model in BOARD.models if model.hub_state == "gone")
     line = row_of(get(client, f"/?at_model={model.variant}"), model.variant)
-    assert "no longer on the Hub" in line
+    assert "No longer on the Hub" in line
 
 
 # Cells
 
 
-def test_equal_weights_under_two_names_say_so_in_both_rows(
+def test_equal_weights_under_two_names_are_one_row_with_both_averages(
     client: Client, models: dict[str, Variant]
 ) -> None:
     copied, original, left = models["middle"], models["strong"], models["weak"]
     same = Variant.objects.filter(pk__in=(copied.pk, original.pk))
     same.update(weights_digest="d" * 64)
-    absent = make.make_variant("lab/on-no-board")
-    Variant.objects.filter(pk__in=(left.pk, absent.pk)).update(weights_digest="e" * 64)
+    left_alone = Variant.objects.filter(pk=left.pk)
+    left_alone.update(weights_digest="e" * 64)
+    suite = Suite.objects.get(name="demo")
+    make.publish(suite)
     kept.forget()
     html = get(client)
-    assert "the same weights as lab/strong" in text_of(row_of(html, copied.pk))
-    assert "the same weights as lab/middle" in text_of(row_of(html, original.pk))
-    assert html.count("the same weights as") == 2
+    average = make.board(suite).average_of(make.board(suite).row_of[copied.pk])
+    line = text_of(row_of(html, original.pk))
+    assert f"The same weights: lab/middle {100 * average.value:.1f}" in line
+    assert html.count("The same weights") == 1
+    assert "lab/middle" not in model_names(html)
+    assert f'id="m{original.pk}"' in get(client, "/?at_model=lab/middle")
+    assert " marked" in row_of(get(client, "/?at_model=lab/middle"), original.pk)
+    assert model_names(get(client, "/?q=middle")) == ["lab/middle"], "a filter leaves it alone"
+    assert [row["model"] for row in csv_rows(client, "/board.csv")].count("lab/middle") == 1
     same.filter(pk=copied.pk).update(adapter_base="lab/weak", adapter_base_commit="a" * 40)
+    make.publish(suite)
     kept.forget()
-    assert "the same weights as" not in get(client), "an adapter on another model"
+    assert "The same weights" not in get(client), "an adapter on another model"
 
 
-def test_a_cell_has_its_interval_and_its_run_or_says_why_there_is_no_number(
+def test_a_cell_has_its_range_and_its_run_or_says_why_there_is_no_number(
     client: Client, models: dict[str, Variant]
 ) -> None:
     html = get(client)
     line = row_of(html, models["perfect"].pk)
-    assert '>100.0</a> <span class="pm ends">98.4–100.0</span>' in line
-    assert "±1.6" not in line
+    assert '<b>100.0</b><span class="iv">98.4–100.0</span>' in line
     for run in models["middle"].runs.filter(task__style="cloze"):
         result = run.results.get(metric="acc", subset="")
-        link = re.search(rf'<a href="/runs/{run.pk}" title="([^"]+)">([^<]+)</a>', html)
-        assert f"{result.value:.6g}, 95% interval" in link[1]
-        assert link[2] == f"{100 * result.value:.1f}"
+        (value, interval) = re.search(
+            rf'<a href="/runs/{run.pk}"><b>([^<]+)</b><span class="iv">([^<]+)</span></a>', html
+        ).groups()
+        assert value == f"{100 * result.value:.1f}"
+        assert interval == f"{100 * result.low:.1f}–{100 * result.high:.1f}"
     why = "other questions than this column’s (n = 30)"
     other = row_of(html, models["other"].pk)
     assert "not comparable" in other
-    assert f'<span class="none" title="{why}">' in other
+    assert f' title="{why}">' in other
     assert f'<span class="sr">: {why}</span>' in other
     assert "task version 0.9, this column is 1.0" in row_of(html, models["old"].pk)
     run = models["broken"].runs.get(state=Run.State.FAILED)
-    assert f'<a href="/runs/{run.pk}">failed</a>' in row_of(html, models["broken"].pk)
+    broken = row_of(html, models["broken"].pk)
+    assert "failed" in text_of(re.search(rf'<a href="/runs/{run.pk}">.*?</a>', broken)[0])
     assert "lab/failed" not in html
     page = get(client, "/models/lab/failed")
     assert f'href="/runs/{models["failed"].runs.all()[0].pk}"' in page
+
+
+def test_the_best_of_a_column_is_bold_and_heat_tells_how_far_behind_the_others_are(
+    client: Client, synthetic: Suite
+) -> None:
+    value = np.full_like(BOARD.scores.value, np.nan)
+    ranked = np.flatnonzero(BOARD.ranks.rank > 0)[:7]
+    value[ranked, 0] = [0.9, 0.899, 0.87, 0.84, 0.8, 0.75, 0.5]
+    flagged = next(row for row in range(BOARD.averaged) if BOARD.models[row].flagged)
+    value[flagged, 0] = 0.99
+    scores = Scores(value, value - 0.004, value + 0.004)
+    show(synthetic, scores=scores)
+    rows = [row_of(get(client), BOARD.models[int(row)].variant) for row in ranked]
+    classes = [re.search(r'class="n( [^"]*)?"', line)[1] for line in rows]
+    assert classes == [" h5 best", " h5", " h4", " h3", " h2", " h1", None]
+    line = row_of(
+        get(client, f"/?at_model={BOARD.models[flagged].variant}"), BOARD.models[flagged].variant
+    )
+    assert "best" not in re.search(r'class="n( [^"]*)?"', line)[1], "it may have no rank"
 
 
 @pytest.mark.parametrize("view", ["?cols=all", "?score=chance", "?rows=compact"])
 def test_no_number_stands_without_its_interval(client: Client, view: str) -> None:
     body = get(client, f"/{view}")
     body = body[body.index("<tbody") : body.index("<tfoot")]
-    number = r'<(?:a href="/(?:runs|cells)/[^"]+"|b) title="[^"]+">[^<]+</(?:a|b)>(.{30})'
-    scores = re.findall(number, body)
+    scores = re.findall(r"<b>[\d.]+(?:<sup>†</sup>)?</b>(.{30})", body)
     assert len(scores) > 400
-    assert all(after.startswith(' <span class="pm">±') for after in scores)
+    for after in scores:
+        assert re.match(r'<span class="(iv|range)">[−≤\d]', after), after
 
 
 def test_a_wide_table_links_to_runs_by_model_and_column(client: Client, settings: Any) -> None:
@@ -271,14 +299,14 @@ def test_a_wide_table_links_to_runs_by_model_and_column(client: Client, settings
 def test_chance_and_people_stand_below_and_from_chance_guessing_is_zero(client: Client) -> None:
     html = get(client)
     foot = text_of(html[html.index("<tfoot") : html.index("</tfoot>")])
-    assert "People as published; sources below 90.0" in foot
-    assert "Chance picking an answer at random 25.0 25.0" in foot
-    assert "Bench 0: Ada and Bo, 2024, on 100 questions" in text_of(html)
+    assert "People, as published 90.0" in foot
+    assert "Guessing 25.0 25.0" in foot
+    assert "people 90.0 (Ada and Bo, 2024, on 100 questions)" in html
     html = get(client, "/?score=chance")
-    assert "Chance picking an answer at random 0.0 0.0" in text_of(html)
+    assert "Guessing 0.0 0.0" in text_of(html)
     row = int(np.flatnonzero(~np.isnan(BOARD.normalised.value[:, 0]))[0])
     line = row_of(html, BOARD.models[row].variant)
-    assert f">{100 * BOARD.normalised.value[row, 0]:.1f}</a>" in line
+    assert f"<b>{100 * BOARD.normalised.value[row, 0]:.1f}</b>" in line
 
 
 # Chosen columns, scales and styles
@@ -288,8 +316,8 @@ def test_an_own_choice_of_columns_has_no_ranks_and_says_why(client: Client) -> N
     html = get(client, "/?cols=bench_00%2Cbench_03")
     assert "rank ranges are computed for the suite’s own average only" in html
     assert re.findall(r'aria-sort="\w+"', html) == ['aria-sort="descending"']
-    assert "Rank none: own choice" in text_of(html)
-    assert not re.search(r"<b>\d", html[html.index("<tbody") :].replace("<b title", ""))
+    assert "— own choice" in text_of(html)
+    assert not re.search(r'class="rank"[^>]*><b>\d', html)
 
 
 def test_the_style_switch_shows_one_style_only(client: Client, models: dict[str, Variant]) -> None:
@@ -297,8 +325,8 @@ def test_the_style_switch_shows_one_style_only(client: Client, models: dict[str,
     listed = model_names(html)
     assert listed.index("lab/weak") < listed.index("lab/middle") < listed.index("lab/strong")
     head = html[html.index("<thead") : html.index("</thead>")]
-    assert head.count('class="sty mmlu"') == 2
-    assert 'class="sty cloze"' not in head
+    assert head.count('class="mark m"') == 2
+    assert 'class="mark c"' not in head
 
 
 def test_a_style_that_a_benchmark_or_the_suite_does_not_ask_is_named(
@@ -306,8 +334,8 @@ def test_a_style_that_a_benchmark_or_the_suite_does_not_ask_is_named(
 ) -> None:
     other_suite.entries.filter(benchmark="riddles", style="cloze").delete()
     make.publish(other_suite)
-    assert "Not asked in this style Riddles" in text_of(get(client, "/?style=cloze"))
-    assert 'value="hybrid"' not in get(client)
+    assert "Not asked in this style: Riddles." in text_of(get(client, "/?style=cloze"))
+    assert "style=hybrid" not in get(client)
     assert "Nothing is asked in this style" in get(client, "/?style=hybrid")
 
 
@@ -319,10 +347,10 @@ def test_what_strangers_wrote_is_text(client: Client, synthetic: Suite) -> None:
     model = replace(BOARD.models[0], repo_id=f"lab/{evil}", licence=evil, flag_reason=evil)
     column = replace(BOARD.columns[0], title=evil, people_source=evil)
     publish(hostile(BOARD, model, column, evil), synthetic)
-    for view in ("/", "/?rows=tall", f"/?pin={model.variant}", "/?cols=all"):
+    for view in ("/", f"/?pin={model.variant}", "/?cols=all", "/gpu/80"):
         html = get(client, view)
         assert "<script>alert" not in html
-        assert html.count("&lt;script&gt;alert") > 5
+        assert html.count("&lt;script&gt;alert") > 3
 
 
 def hostile(board: Board, model: Any, column: Any, evil: str) -> Board:
@@ -387,13 +415,13 @@ def test_a_day_in_the_past_shows_the_board_of_that_day(client: Client, synthetic
     publish(replace(fewer, built=BOARD.built - timedelta(days=30), data_version="old"), synthetic)
     day = (BOARD.built - timedelta(days=10)).date()
     past = get(client, f"/?at={day}")
-    assert "of 20" in text_of(past[past.index('class="bar"') :][:400])
+    assert '<span class="many" role="status">20 models</span>' in past
     assert f"The board as it stood on {day.day} {day:%b %Y}" in text_of(past)
     assert f"Later: {BOARD.built.day}" in text_of(past)
     title = f"Synthetic 1.0 on {day.day} {day:%b %Y}"
     assert f"<title>{title} · Plumbline</title>" in past
     assert f'property="og:title" content="{title}: ' in past, "with who was first then"
-    assert "of 130" in text_of(get(client))
+    assert "130 models" in text_of(get(client))
 
 
 LARGEST = 100_000
@@ -410,7 +438,7 @@ def test_a_long_address_leads_to_the_short_one_and_every_link_somewhere(client: 
     assert (response.status_code, response["Location"]) == (302, "/?page=3")
     page = get(client, "/?q=llama&sort=-bench_02&pin=5&m=7")
     links = {link.replace("&amp;", "&") for link in re.findall(r'href="(/(?:\?[^"]*)?)"', page)}
-    assert len(links) > 25
+    assert len(links) > 20
     for link in sorted(links):
         assert client.get(link.partition("#")[0]).status_code == 200, link
     html = get(client, "/?q=llama&sort=model")
@@ -424,17 +452,18 @@ def test_a_search_counts_its_hits_and_offers_a_way_out_where_it_finds_nothing(
     llamas, phis = (
         sum(word in model.repo_id.lower() for model in BOARD.models) for word in ("llama", "phi")
     )
-    assert f"Hits: llama {llamas} phi {phis}" in text_of(
+    assert f"llama {llamas} models · phi {phis} models" in text_of(
         get(client, "/?q=llama%3B+phi&flagged=only")
     )
     html = get(client, "/?q=%40colour%3Ared")
     assert "“@colour:red”" in html[html.index('id="problems"') :][:500]
     assert "of 130" in text_of(html)
     html = get(client, "/?q=llama&arch=phi")
-    assert "No model matches all 2 filters" in html
-    ways = re.findall(r'href="([^"]+)">Drop ', html)
+    assert "No model meets all 2 filters" in html
+    ways = re.findall(r'href="([^"]+)"><span>Without .*?<b>(\d+)</b> model', html)
     assert len(ways) == 2
-    assert all(model_names(get(client, way.replace("&amp;", "&"))) for way in ways)
+    for way, models in ways:
+        assert f"{models} of 130" in text_of(get(client, way.replace("&amp;", "&")))
 
 
 def test_pins_marks_and_ticks_are_shown_where_they_belong(client: Client) -> None:
@@ -442,19 +471,46 @@ def test_pins_marks_and_ticks_are_shown_where_they_belong(client: Client) -> Non
     html = get(client, f"/?pin={model.variant}")
     assert model_names(html)[0] == model.repo_id
     assert model_names(html).count(model.repo_id) == 1
-    top = html[html.index('class="pinned') :].partition("</tbody>")[0]
-    assert "40 (38–42)" in text_of(top)
-    assert 'href="/">Unpin' in top
+    top = html[html.index("<b>Kept on top</b>") :].partition("</tr>")[0]
+    assert 'href="/">Let go' in top
+    assert text_of(row_of(html, model.variant)).startswith("40 38–42 ")
     model = BOARD.models[77]
     html = get(client, f"/?at_model={model.repo_id}")
     assert " marked" in row_of(html, model.variant)
     assert "Rows 51–100 of 130" in text_of(html)
     first = BOARD.models[0]
     here = row_of(get(client, f"/?m={first.variant}"), first.variant)
-    assert re.search(rf'value="{first.variant}" aria-label="[^"]+" checked>', here)
+    assert re.search(
+        rf'value="{first.variant}" aria-label="[^"]+" data-name="[^"]+" checked>', here
+    )
     elsewhere = get(client, f"/?page=2&m={first.variant}")
-    assert f'<input type="hidden" name="m" value="{first.variant}">' in elsewhere
-    assert f'aria-label="Untick {first.repo_id}"' in elsewhere
+    name = first.repo_id.partition("/")[2]
+    assert f'<input type="hidden" name="m" value="{first.variant}" data-name="{name}">' in elsewhere
+
+
+# What fits a graphics card
+
+
+def test_a_card_shows_what_fits_it_ranked_among_what_fits(client: Client) -> None:
+    needs = {
+        model.variant: (model.parameters * {"float32": 4}.get(model.dtype, 2) * 1.2 + 2**29) / 2**30
+        for model in BOARD.models
+        if not model.quantisation
+    }
+    shown = set(map(int, re.findall(r' id="m(\d+)"', get(client, "/?gpu=8"))))
+    assert shown
+    assert all(needs.get(variant, 0) <= 8 for variant in shown)
+    page = get(client, "/gpu/8")
+    assert "Best open model for an 8 GB GPU" in page
+    first = int(re.search(r' id="m(\d+)"', page)[1])
+    assert text_of(row_of(page, first)).startswith("1 1–")
+    assert f"{needs[first]:.1f} GB" in row_of(page, first)
+    rungs = re.findall(r'<span class="big num">([\d.]+)</span>', page)
+    assert rungs == sorted(rungs, key=float), "a larger card is never worse"
+    wider = [int(n) for n in re.findall(r"<small>(\d+)</small>", get(client, "/?gpu=8&bits=4"))]
+    usual = [int(n) for n in re.findall(r"<small>(\d+)</small>", get(client, "/?gpu=8"))]
+    assert all(four >= own for four, own in zip(wider, usual, strict=True))
+    assert client.get("/gpu/7").status_code == 404
 
 
 # Size, queries, what is sent
@@ -504,7 +560,7 @@ def parquet_table(client: Client, query: str = "") -> Any:
 def page(query: str) -> View:
     """What the page with this query shows, pages apart."""
     fields = [part.split("=", 1) for part in query.removeprefix("?").split("&") if part]
-    return view_of(BOARD, Wanted(**dict(fields)))
+    return view_of(BOARD, BoardQuery(**dict(fields)))
 
 
 @pytest.mark.parametrize("query", QUERIES)

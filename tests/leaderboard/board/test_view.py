@@ -14,10 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evalcore.stats import Interval, mean_interval
-from leaderboard.board.filters import Facets
+from leaderboard.board import filters
+from leaderboard.board.filters import Facets, facets_of
+from leaderboard.board.query import BoardQuery
 from leaderboard.board.search import MOST_PARTS, Catalogue, Query, SearchError, parse
-from leaderboard.board.view import PAGE, View, view_of
-from leaderboard.board.wanted import DEFAULT_COLUMNS, Wanted
+from leaderboard.board.view import DEFAULT_COLUMNS, PAGE, View, view_of
 from leaderboard.snapshot import Board, Flags, Model, Models
 from tests.leaderboard.boards import synthetic_board
 
@@ -156,13 +157,13 @@ BOARD = synthetic_board(230, 14, uncounted=1)
 FROM_CHANCE = synthetic_board(60, 4, normalisation="chance")
 
 
-def asked(address: str) -> Wanted:
+def asked(address: str) -> BoardQuery:
     """What a browser asks for that opens this address."""
-    return Wanted.of(RequestFactory().get(address))
+    return BoardQuery.of(RequestFactory().get(address))
 
 
 def seen(board: Board = BOARD, **fields: Any) -> View:
-    return view_of(board, Wanted(**fields))
+    return view_of(board, BoardQuery(**fields))
 
 
 def names(shown: View) -> list[str]:
@@ -171,7 +172,7 @@ def names(shown: View) -> list[str]:
 
 def has(board: Board, **fields: Any) -> np.ndarray:
     """Which rows show fields like these, as a mask."""
-    shown = view_of(board, Wanted(**fields))
+    shown = view_of(board, BoardQuery(**fields))
     mask = np.zeros(len(board.models), np.bool_)
     mask[shown.rows] = True
     return mask
@@ -257,11 +258,11 @@ def test_every_order_begins_with_what_readers_look_for_and_bands_are_of_the_aver
     assert [seen(sort=sort).ascending for sort in falling] == [False] * 3
     assert [seen(sort=sort).ascending for sort in rising] == [True] * 4
     assert seen(sort="bench_13").ascending, "a perplexity: less is better"
-    assert seen().bands_shown
-    assert seen(q="llama", flagged="hide").bands_shown
-    assert not seen(sort="-average").bands_shown
-    assert not seen(sort="bench_01").bands_shown
-    assert not seen(score="chance").bands_shown
+    assert seen().bands
+    assert seen(q="llama", flagged="hide").bands
+    assert not seen(sort="-average").bands
+    assert not seen(sort="bench_01").bands
+    assert not seen(score="chance").bands
 
 
 def test_the_first_ten_columns_are_shown_and_those_that_do_not_count_have_no_average() -> None:
@@ -299,7 +300,7 @@ def test_an_own_choice_has_the_mean_of_its_columns_and_no_ranks(
     from_chance = fields.get("score", "chance" if board.by_chance else "raw") == "chance"
     scores = board.normalised if from_chance else board.scores
     assert shown.own_choice
-    assert not shown.bands_shown
+    assert not shown.bands
     assert "no ranks" in shown.why_unranked
     sides = (scores.low, scores.value, scores.high)
     found = zip(shown.average.low, shown.average.value, shown.average.high, strict=True)
@@ -330,7 +331,7 @@ def test_an_own_choice_has_the_mean_of_its_columns_and_no_ranks(
     ],
 )
 def test_what_a_plain_form_sends_becomes_the_short_address(given: str, short: str) -> None:
-    assert view_of(BOARD, asked(given)).wanted.url() == short
+    assert view_of(BOARD, asked(given)).query.url() == short
 
 
 @settings(deadline=None)
@@ -368,15 +369,16 @@ def test_filters_are_named_in_words() -> None:
     assert [label for label, _ in shown.chips] == [
         "“phi”",
         "Type: Chat, Not stated",
-        "Size: 1–7 billion",
-        "Flagged models: hidden",
-        "Official models: only",
+        "Size: 1–7 B",
+        "Without: Flagged models",
+        "Only: Official models",
     ]
-    assert [label for label, _ in seen(size="3-").chips] == ["Size: 3 and more billion"]
+    assert [label for label, _ in seen(size="3-").chips] == ["Size: 3 B and more"]
 
 
 def test_options_say_how_many_rows_each_has_flagged_and_vanished_ones_shown_unless_hidden() -> None:
-    options = seen(precision="bfloat16,int3").options
+    query = BoardQuery(precision="bfloat16,int3")
+    options = filters.options(facets_of(BOARD), query)
     for name, of_one in options.items():
         assert sum(option.models for option in of_one) == len(BOARD.models), name
     chosen = [(o.value, o.models > 0) for o in options["precision"] if o.chosen]
@@ -427,4 +429,4 @@ def test_what_cannot_be_shown_is_said_and_the_rest_is_shown(
     assert ("q" in fields and fields["q"] == "nobody") or shown.page_rows
     # The reader's own text stays in the address, so that it can be put right.
     for name in fields:
-        assert name in shown.wanted.url()
+        assert name in shown.query.url()

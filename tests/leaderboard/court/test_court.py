@@ -467,14 +467,16 @@ def test_pages_show_it_beside_the_first_and_no_rank_moves(suite: Suite, both: li
     run = result_of("lab/m1").run
     value = 100 * from_the_samples(result_of("lab/m1"), {3, 7}).interval.value
     words = f"w/o 2: </span>{value:.1f} "
-    for address in ("/", "/tasks/facts", "/models/lab/m1"):
+    told = re.search(r'title="without 2 disputed questions ([\d.]+),', client.get("/").text)
+    assert told, "where one points at a score"
+    for address in ("/tasks/facts", "/models/lab/m1"):
         page = client.get(address).text
         assert "without 2 disputed questions" in page, address
         assert words in page, address
     assert "2 disputed" in client.get("/").text
     assert f"{value:.1f}" in client.get(run.get_absolute_url()).text
     assert "Without 2 disputed questions" in client.get(run.get_absolute_url()).text
-    assert "w/o" not in client.get("/?score=chance").text
+    assert "disputed" not in client.get("/?score=chance").text
 
 
 def test_files_have_it_in_fields_of_their_own(both: list[User]) -> None:

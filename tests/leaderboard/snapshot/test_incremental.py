@@ -27,7 +27,7 @@ from leaderboard.queue.history import tell
 from leaderboard.samples import costs
 from leaderboard.samples import store as artifacts
 from leaderboard.snapshot import build as board_builder
-from leaderboard.snapshot import columns, decided, positions, ranking
+from leaderboard.snapshot import columns, positions, ranking
 from leaderboard.snapshot import file as snapshot_file
 from leaderboard.snapshot.costs import Cost, Costs
 from leaderboard.snapshot.data import EVERY, OWN, BestOf, Board, Ranks, Scores, StyleGap
@@ -163,7 +163,6 @@ def eight_models() -> Suite:
 def suite(eight_models: Suite, db: None, monkeypatch: Any) -> Suite:
     """Eight models, in windows of four."""
     monkeypatch.setattr(ranking, "REACH", 2)
-    monkeypatch.setattr(decided, "FIRST", 5)
     return eight_models
 
 

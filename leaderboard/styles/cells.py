@@ -1,4 +1,4 @@
-"""The cells of one page of the board as short texts: numbers, links and places on a scale.
+"""The cells of one page of styles as short texts: numbers, links and places on a scale.
 
 A page of every column has thousands of cells, so what they share is made once for each column and
 positions are looked up, not formatted.
@@ -13,13 +13,11 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 import numpy as np
-from django.template import engines
 from django.utils.html import escape
-from django.utils.safestring import SafeString
 from numpy.typing import NDArray
 
 from evalcore.lengths import NAMES
-from leaderboard.board.wanted import Wanted
+from leaderboard.board import CUT_SHORT, BoardQuery
 from leaderboard.models.run import lengths_of
 from leaderboard.models.task import is_share
 from leaderboard.snapshot import STANDINGS, Board, Floats, Scores, Standing, run_urls
@@ -41,8 +39,6 @@ ROW, COLUMN = "{row}", "{column}"
 _TENTHS = [f"{place / 10:g}" for place in range(1001)]
 _SCORED = STANDINGS.index(Standing.SCORED)
 _ANY_CUT = [NAMES.index(name) for name in ("prompts_cut", "by_length")]
-CUT_SHORT = "<sup>†</sup>"
-"""Beside a number of which much was cut short; the legend says what it means."""
 
 
 class Cell(NamedTuple):
@@ -77,8 +73,6 @@ class Cells(NamedTuple):
     width: list[str]
     place: list[str]
     mark: list[str]
-    second: list[str]
-    """HTML: the score without disputed questions; empty where none are."""
     missing: dict[int, Cell]
     """By place on the page; what the lists have there says nothing."""
 
@@ -114,9 +108,9 @@ class Look:
     """Of the rows, for such links."""
 
 
-def cell_urls(board: Wanted) -> str:
+def cell_urls(board: BoardQuery) -> str:
     """Where a wide table's cells lead, with ROW and COLUMN in it, escaped."""
-    query = Wanted(suite=board.suite, style=board.style, at=board.at).url().partition("?")[2]
+    query = BoardQuery(suite=board.suite, style=board.style, at=board.at).url().partition("?")[2]
     return f"/cells/{ROW}/{COLUMN}" + (f"?{escape(query)}" if query else "")
 
 
@@ -127,17 +121,12 @@ def column_scale(scores: Scores, column: int, metric: str, chance: float | None)
     return Scale.over([], *bounds, share=is_share(metric), start=10.0, end=90.0)
 
 
-def average_scale(average: Scores, chance: float | None) -> Scale:
-    return Scale.over([], *map(float, average.bounds), chance, start=4.0, end=94.0)
-
-
 def average_cells(average: Scores, rows: Sequence[int], scale: Scale) -> list[Cell | None]:
     """For each row its average, which links to nothing; None where a benchmark is missing."""
     chosen = average.rows(np.array(rows, np.intp))
     ((values, margins, left, width, at),) = _in_columns(chosen.as_column, [scale], 1, [True])
     cells = Cells(
         *(_percents(values), margins, [""] * len(rows), _in_full(chosen), left, width, at),
-        [""] * len(rows),
         [""] * len(rows),
         {},
     )
@@ -183,10 +172,7 @@ def column_cells(board: Board, columns: Sequence[Drawn], look: Look) -> list[Cel
             row: _without_number(board, look.rows[row], place, of_column[row])
             for row in np.flatnonzero(unscored[:, number]).tolist()
         }
-        none = [""] * len(values)
-        found.append(
-            Cells(texts, margins, of_column, titles, left, width, at, marks, none, missing)
-        )
+        found.append(Cells(texts, margins, of_column, titles, left, width, at, marks, missing))
     return found
 
 
@@ -294,35 +280,3 @@ def _cell_urls(
         both = zip(variants, has_run, strict=True)
         found.append([f"{begin}{variant}{end}" if has else "" for variant, has in both])
     return found
-
-
-TEMPLATE = "board/cell.jinja"
-HOLE = "\0"
-"""No text of a page can have it."""
-ENDS = " ends"
-"""Class of an interval that is written by its ends: it stands below its number."""
-
-
-def cells_html(cells: Cells, label: str, plumb: SafeString) -> list[str]:
-    """The `<td>` of each row, under a column with this label and plumb line.
-
-    The template writes one with holes, each number is put into them: 3,000 take 2 ms, and several
-    times that where a template writes each.
-    """
-    template: Any = engines["jinja2"].get_template(TEMPLATE)
-    macros = template.template.module
-    a, b, c, k, d, e, f, g, h, i, j = str(macros.number(label, plumb, HOLE)).split(HOLE)
-    # Numbers, addresses and percentages of our own making: there is nothing to escape.
-    html = [
-        f"{a}{url}{b}{title}{c}{text}{k}{mark}{d}{'' if margin[0] == '±' else ENDS}{e}{margin}"
-        f"{f}{left}{g}{width}{h}{place}{i}{second}{j}"
-        for text, margin, url, title, left, width, place, mark, second in zip(
-            *cells[:-1], strict=True
-        )
-    ]
-    known: dict[Cell, str] = {}
-    for row, missing in cells.missing.items():
-        if missing not in known:
-            known[missing] = str(macros.missing(label, plumb, missing))
-        html[row] = known[missing]
-    return html
