@@ -296,7 +296,7 @@ class Reversal:
     """... and in the second."""
     benchmark: str
     styles: tuple[str, str]
-    scores: tuple[float, float, float, float]
+    scores: list[float]
     """Of `ahead` in both styles, then of `behind`."""
     url: str
 
@@ -330,13 +330,9 @@ def reversal(suite: Suite, view: View) -> Reversal | None:
         return None
     column, second = board.columns[case.first], board.columns[case.second]
     order = {"benchmark": column.benchmark, "a": column.style, "b": second.style}
-    return Reversal(
-        *(board.models[row].repo_id.rpartition("/")[2] for row in rows),
-        column.title,
-        (column.style, second.style),
-        tuple(scores),
-        f"{reverse('styles')}?{urlencode({'suite': view.query.suite, **order})}",
-    )
+    ahead, behind = (board.models[row].repo_id.rpartition("/")[2] for row in rows)
+    url = f"{reverse('styles')}?{urlencode({'suite': view.query.suite, **order})}"
+    return Reversal(ahead, behind, column.title, (column.style, second.style), scores, url)
 
 
 # What stands around the table

@@ -35,8 +35,8 @@ NOT_DRAWN: dict[str, Any] = {"page": 1, "m": "", "pin": "", "at_model": "", "row
 def picture_url(suite: Suite, query: BoardQuery) -> str:
     """Of this version of the suite, as the reader filters and orders it."""
     reference = f"{suite.name}@{suite.version}"
-    _, _, query = query.url(suite=BoardQuery().suite, **NOT_DRAWN).partition("?")
-    return reverse("picture", args=[reference]) + (f"?{query}" if query else "")
+    _, mark, filters = query.url(suite=BoardQuery().suite, **NOT_DRAWN).partition("?")
+    return reverse("picture", args=[reference]) + mark + filters
 
 
 def headline(view: View) -> str:
