@@ -179,6 +179,7 @@
     ready();
     if (root.activeElement === root.body) one('#results').focus({ preventScroll: true });
   });
+  htmx.config.refreshOnHistoryMiss = true;
   // Of two choices made faster than the server answers the newer one counts.
   var awaited = null;
   root.addEventListener('htmx:confirm', function () {

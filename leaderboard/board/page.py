@@ -426,7 +426,7 @@ def _sheet_context(view: View) -> dict[str, Any]:
     ]
     sizes = (int(facets.sizes.min()), int(facets.sizes.max())) if view.total else (0, 0)
     return {
-        "carried": query.carried(*FILTERS, "bits", "sort"),
+        "carried": query.carried(*(name for name in FILTERS if name != "q"), "bits", "sort"),
         "orders": _orders(view),
         "fits": [("", view.total), *filters.fits(facets, query.bits)],
         "bits": WEIGHTS,

@@ -58,6 +58,7 @@ def test_the_board_is_searched_filtered_and_walked_with_keys_without_loading_ane
     expect(page).to_have_url(re.compile(r"/\?style=mmlu&q=llama-0$"))
     assert page.evaluate("window.notReloaded")
     page.go_back()
+    expect(page.locator("#style-own")).to_have_attribute("aria-current", "true")
     page.go_back()
     expect(page).to_have_url(re.compile(r"/\?q=llama$"))
     expect(search).to_have_value("llama")
