@@ -15,8 +15,8 @@ from django.urls import URLPattern, path, reverse
 from django.views.decorators.http import require_safe
 
 from leaderboard.board import Wanted, chosen_board, column_keys, facets_of
-from leaderboard.board.filters import FILTERS, filter_label, filtered
-from leaderboard.board.wanted import CHOICES
+from leaderboard.board.filters import filter_label, filtered
+from leaderboard.board.query import CHOICES, FILTERS
 from leaderboard.catalogue import suite_asked_for
 from leaderboard.charts.against import AVERAGE, AXES, SECONDS, SIZE, TOKENS, against, scores_of
 from leaderboard.charts.agreement import agreement
@@ -46,7 +46,8 @@ class View:
     """What an address asks for, and the chart that it is; None where there is nothing yet."""
 
     def __init__(self, request: HttpRequest, kind: str) -> None:
-        filters = {"suite": settings.PLUMBLINE_SUITE, "style": OWN, **dict.fromkeys(FILTERS, "")}
+        filters = {"suite": settings.PLUMBLINE_SUITE, "style": OWN}
+        filters |= dict.fromkeys((*FILTERS, "bits"), "")
         joined = {**dict.fromkeys(CHOICES, ","), "size": "-"}
         self.kind, self.address = kind, Address(request, filters | FIELDS, joined)
         style = self.address.choice("style", (OWN, *Style.values))
@@ -127,7 +128,7 @@ def _page(request: HttpRequest, kind: str) -> str | HttpResponseBase:
                  for key, label in TABS.items()],
         "styles": [(style, label, view.url(kind, style=style), style == address["style"])
                    for style, label in styles.items()],
-        "fields": [(name, address[name]) for name in (*FIELDS, "style", *FILTERS)],
+        "fields": [(name, address[name]) for name in (*FIELDS, "style", *FILTERS, "bits")],
         "files": {form: view.url(kind, form) for form in ("csv", "json", "parquet")},
         "figure_url": view.url(kind, "plotly") if chart and chart.figure else "",
         "map_style_id": MAP_STYLE_ID,
