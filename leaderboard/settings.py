@@ -211,7 +211,7 @@ LOGOUT_REDIRECT_URL = "board"
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
     "artifacts": {
-        "BACKEND": "leaderboard.samples.folder.Folder",
+        "BACKEND": "leaderboard.samples.store.Folder",
         "OPTIONS": {"location": PLUMBLINE_HOME / "artifacts"},
     },
     "staticfiles": {

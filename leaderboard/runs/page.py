@@ -24,7 +24,7 @@ from leaderboard.models.run import MEASURED
 from leaderboard.models.task import is_share
 from leaderboard.runs import headline, materials, peers, recount
 from leaderboard.runs.browser import FIELDS, browse
-from leaderboard.runs.dialects import DIALECTS
+from leaderboard.runs.downloads import DIALECTS
 from leaderboard.runs.peers import Peers
 from leaderboard.samples import Damaged, Unavailable, as_written
 from leaderboard.samples import store as artifacts

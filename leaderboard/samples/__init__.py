@@ -2,31 +2,38 @@
 
 from leaderboard.samples import checking, costs, excerpts, store, vectors
 from leaderboard.samples.facts import NO_PICK, Facts, Numbered, facts_of
-from leaderboard.samples.folder import Folder
 from leaderboard.samples.listing import (
+    LONGEST_TEXT,
+    MARGINS,
     OPENING_LENGTH,
+    OUTCOMES,
     QUESTIONS_ON_PAGE,
+    SORTS,
     Line,
     Samples,
+    Search,
     question_in,
     rows_in,
 )
 from leaderboard.samples.question import (
-    LONGEST_BAR,
     Choice,
     Question,
     is_withheld,
     letter,
     read_question,
 )
-from leaderboard.samples.search import LONGEST_TEXT, MARGINS, OUTCOMES, SORTS, Search
-from leaderboard.samples.store import StoredFile, path_of
-from leaderboard.samples.unavailable import Damaged, Unavailable, as_written
+from leaderboard.samples.store import (
+    Damaged,
+    Folder,
+    StoredFile,
+    Unavailable,
+    as_written,
+    path_of,
+)
 from leaderboard.samples.vectors import Layout, Vector, by_result
 from leaderboard.samples.waffle import Waffle, draw_waffle
 
 __all__ = [
-    "LONGEST_BAR",
     "LONGEST_TEXT",
     "MARGINS",
     "NO_PICK",

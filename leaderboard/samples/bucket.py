@@ -24,7 +24,7 @@ from s3transfer.exceptions import RetriesExceededError
 from storages.backends.s3 import S3Storage
 
 from evalcore.digest import digest_of_file
-from leaderboard.samples.unavailable import Unavailable
+from leaderboard.samples.store import Unavailable
 
 logger = logging.getLogger(__name__)
 

@@ -16,8 +16,7 @@ import pyarrow.parquet as pq
 from leaderboard.samples.facts import facts_of
 from leaderboard.samples.listing import question_in, rows_at, rows_in
 from leaderboard.samples.question import Question, read_question
-from leaderboard.samples.store import path_of
-from leaderboard.samples.unavailable import as_written
+from leaderboard.samples.store import as_written, path_of
 
 LENGTH = 160
 """Letters of a question where one line has to do."""

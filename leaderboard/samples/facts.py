@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from leaderboard.samples.unavailable import as_written
+from leaderboard.samples.store import as_written
 from leaderboard.web import Recent
 
 ROOM = 32 * 2**20

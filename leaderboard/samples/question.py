@@ -17,8 +17,6 @@ LONG_CHOICE = 44
 """Letters beyond which the texts of choices need more room than their bars."""
 BAR_WIDTH, THINNEST_BAR = 400, 2
 """Of a bar of likelihood: what a share of 1 is, and what every bar has to be seen."""
-LINE, LONGEST_BAR = 88.0, 76.0
-"""Percent of the cell: where the plumb line hangs, and how long the longest bar is."""
 _ENDED = {
     "stop": "ended by a stop text",
     "eos": "ended by the model",
@@ -33,21 +31,14 @@ SHORT_CONTINUATION = 4
 
 @dataclass(frozen=True)
 class Choice:
-    """One choice with its loglikelihood; `bar` is the shortfall's length in percent of the cell."""
+    """One choice with its loglikelihood, and its share of the likelihoods of all."""
 
     letter: str
     text: str
     loglikelihood: float
     share: float
-    """Of the likelihoods of all choices."""
-    shortfall: float
-    bar: float
     picked: bool
     correct: bool
-
-    @property
-    def bar_start(self) -> float:
-        return LINE - self.bar
 
     @property
     def percent(self) -> str:
@@ -62,16 +53,6 @@ class Choice:
     def bar_width(self) -> str:
         """The share's bar on a line of BAR_WIDTH."""
         return f"{max(self.share * BAR_WIDTH, THINNEST_BAR):.1f}"
-
-    @property
-    def less_likely(self) -> str:
-        """How many times less likely than the most likely choice, in words."""
-        if self.shortfall == 0:
-            return "most likely"
-        if self.shortfall > 13.8:
-            return "over a million × less likely"
-        ratio = exp(self.shortfall)
-        return f"{ratio:.1f}× less likely" if ratio < 10 else f"{ratio:,.0f}× less likely"
 
 
 @dataclass(frozen=True)
@@ -301,24 +282,20 @@ def _choices(sample: dict[str, Any]) -> tuple[Choice, ...]:
     if not texts or len(values) < len(texts):
         return ()
     best = max(values)
-    shortfalls = [best - value for value in values]
-    likelihoods = [exp(-shortfall) if isfinite(shortfall) else 0.0 for shortfall in shortfalls]
+    likelihoods = [exp(value - best) if isfinite(value) else 0.0 for value in values]
     total = sum(likelihoods) or 1.0
-    longest = max((s for s in shortfalls if isfinite(s)), default=0.0) or 1.0
     gold = set(sample["gold"] or ())
     return tuple(
         Choice(
             letter=letter(place),
             text=text,
             loglikelihood=value,
-            share=likelihoods[place] / total,
-            shortfall=shortfall,
-            bar=LONGEST_BAR * min(shortfall / longest, 1.0),
+            share=likelihood / total,
             picked=place == sample["pick"],
             correct=place in gold,
         )
-        for place, (text, value, shortfall) in enumerate(
-            zip(texts, values, shortfalls, strict=True)
+        for place, (text, value, likelihood) in enumerate(
+            zip(texts, values, likelihoods, strict=True)
         )
     )
 

@@ -1,24 +1,50 @@
-"""The artifact store: files addressed by the SHA-256 of their bytes, written once."""
+"""The artifact store: files addressed by the SHA-256 of their bytes, written once.
+
+`STORAGES["artifacts"]` says where they lie: in a folder that all machines share, or in a bucket
+(`bucket.py`). A file may be out of reach for the moment, or be none that an engine wrote.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO, cast
+from uuid import uuid4
 
-from django.core.files.storage import storages
+import pyarrow as pa
+from django.core.files.storage import FileSystemStorage, storages
 
 from evalcore.digest import digest_of_file
 
-if TYPE_CHECKING:
-    from leaderboard.samples.bucket import Bucket
-    from leaderboard.samples.folder import Folder
+logger = logging.getLogger(__name__)
+
+
+class Unavailable(OSError):
+    """The bucket does not answer, or refuses: what is in it is as it was."""
+
+
+class Damaged(Unavailable):
+    """The file is there, and is not what an engine writes: nobody can read it."""
+
+
+@contextmanager
+def as_written(path: Path) -> Iterator[None]:
+    """Raises Damaged where the file at `path`, which is read meanwhile, has another form."""
+    try:
+        yield
+    except (pa.ArrowException, ArithmeticError, LookupError, TypeError, ValueError) as problem:
+        logger.error(
+            "the samples in %s cannot be read: %s: %s", path.name, type(problem).__name__, problem
+        )
+        raise Damaged(f"{path.name} is not what an engine writes") from problem
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,9 +93,9 @@ def store_open(
     return StoredFile(kind=kind, sha256=sha256, bytes=size, rows=rows)
 
 
-def storage() -> Folder | Bucket:
-    chosen: Folder | Bucket = storages["artifacts"]  # type: ignore[assignment]
-    return chosen
+def storage() -> Folder:
+    """What the settings choose; a Bucket has all the methods of a Folder."""
+    return cast("Folder", storages["artifacts"])
 
 
 def name_of(sha256: str) -> str:
@@ -124,3 +150,59 @@ def remove(sha256: str) -> None:
 def folder_beside(name: str) -> Path:
     """A folder of this machine beside the stored files, for what can be made of them again."""
     return storage().here / name
+
+
+class Folder(FileSystemStorage):
+    """A folder; a file is there whole, and on its disk, or not at all."""
+
+    copies = False
+    """Whether a file that is set aside is as old as it is set aside."""
+
+    @property
+    def here(self) -> Path:
+        """Where this machine keeps files of its own beside what is stored."""
+        return Path(self.location)
+
+    def put(self, file: Path, name: str) -> None:
+        """Store this file of `here`, which goes."""
+        target = Path(self.path(name))
+        target.parent.mkdir(exist_ok=True)
+        file.chmod(0o644)
+        file.rename(target)
+        _sync(target.parent)
+
+    def local(self, name: str) -> Path:
+        """The file on this machine; none is there where none is stored."""
+        return Path(self.path(name))
+
+    def part(self, name: str, start: int, end: int) -> Iterator[bytes] | None:  # noqa: ARG002
+        """None: whoever wants a part of a file reads it on this machine."""
+        return None
+
+    def set_aside(self, name: str) -> str:
+        """Give a file another name, by which nobody will find it. Raises FileNotFoundError."""
+        aside = f"collected-{uuid4().hex}"
+        Path(self.path(name)).rename(self.path(aside))
+        return aside
+
+    def put_back(self, aside: str, name: str) -> None:
+        Path(self.path(aside)).rename(self.path(name))
+
+    def shown(self, name: str) -> str:
+        """For whoever looks for it."""
+        return str(self.path(name))
+
+    def check(self) -> None:
+        """Raises OSError where nothing can be stored."""
+        self.here.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=self.here) as file:
+            file.write(b"x")
+            file.flush()
+
+
+def _sync(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

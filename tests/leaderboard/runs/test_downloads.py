@@ -28,7 +28,7 @@ from evalcore.record import RunRecord, read_samples, write_samples
 from evalcore.verify import recount as verify
 from leaderboard.models import Artifact, Run
 from leaderboard.runs import headline, recount
-from leaderboard.runs.dialects import DIALECTS
+from leaderboard.runs.downloads import DIALECTS
 from leaderboard.samples import store as artifacts
 from leaderboard.web import background
 from leaderboard.web.background import Background

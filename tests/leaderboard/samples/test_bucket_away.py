@@ -14,7 +14,7 @@ from django.test import Client
 from django.urls import reverse
 
 from leaderboard.models import Run, Suite, Variant
-from leaderboard.runs.dialects import DIALECTS
+from leaderboard.runs.downloads import DIALECTS
 from leaderboard.samples.bucket import Bucket
 from leaderboard.snapshot import OWN, published
 from leaderboard.web import kept

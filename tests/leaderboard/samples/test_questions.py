@@ -30,10 +30,9 @@ from evalcore.model.sounds import Recording, Sound
 from evalcore.record import write_samples
 from leaderboard.models import Run, Suite
 from leaderboard.runs import headline, picture
-from leaderboard.runs.dialects import DIALECTS
+from leaderboard.runs.downloads import DIALECTS
 from leaderboard.samples import read_question
-from leaderboard.samples.listing import Samples
-from leaderboard.samples.search import Search
+from leaderboard.samples.listing import Samples, Search
 from leaderboard.templatetags.marks import sent
 from tests.drawn import drawn
 from tests.evalcore.toys import evaluated, write_toys

@@ -33,7 +33,7 @@ from leaderboard.models import (
 from leaderboard.models import edition as editions
 from leaderboard.models.edition import SITE
 from leaderboard.queue import claims
-from leaderboard.runs.dialects import DIALECTS
+from leaderboard.runs.downloads import DIALECTS
 from leaderboard.snapshot import OWN, published
 from leaderboard.tasks import items
 from leaderboard.web import kept, refreshed
