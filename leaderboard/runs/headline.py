@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from uuid import UUID
 
-from django.db.models import Max, OuterRef, QuerySet, Subquery
+from django.db.models import Count, Max, OuterRef, Q, QuerySet, Subquery
 
-from leaderboard.models import Result, Run, SuiteEntry, edition
+from leaderboard.models import Result, Run, RunEvent, SuiteEntry, edition
 from leaderboard.queue import listed
 from leaderboard.samples import Waffle, by_result, draw_waffle
 
@@ -31,13 +31,15 @@ def runs() -> QuerySet[Run]:
 def editions(pk: UUID) -> tuple[object, ...]:
     """All that is shown of a finished run, as numbers that move when it changes.
 
-    The site's words and models, the results of its benchmark, and what happened to the run itself.
-    What other runs do in the queue moves none of these.
+    The site's words and models, the results of its benchmark, and what happened to the run and to
+    those that are measured in its place. What other runs do in the queue moves none of these.
     """
-    run = Run.objects.filter(pk=pk).annotate(last_event=Max("events"))
-    benchmark, event = run.values_list("task__benchmark", "last_event").first() or ("", None)
+    benchmark = Run.objects.filter(pk=pk).values_list("task__benchmark", flat=True).first() or ""
+    # The number of events, too: of two transactions the one with the lower key may commit last.
+    events = RunEvent.objects.filter(Q(run=pk) | Q(run__replaces=pk))
+    happened = events.aggregate(last=Max("pk"), n=Count("pk"))
     site = edition.Edition.objects.filter(of=edition.SITE).values_list("data", flat=True).first()
-    return site, edition.of_results(benchmark), event
+    return site, edition.of_results(benchmark), happened["last"], happened["n"]
 
 
 def title(run: Run) -> str:

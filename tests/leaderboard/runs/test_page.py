@@ -20,7 +20,7 @@ from evalcore.digest import digest_of
 from evalcore.stats import interval
 from leaderboard.models import Artifact, HubModel, Run, Submission, User, Variant, Worker, edition
 from leaderboard.models.run import IN_TURN, State
-from leaderboard.queue import claims, history
+from leaderboard.queue import claims, history, reruns
 from leaderboard.runs import page
 from leaderboard.runs.materials import FEWEST_PARTS, if_other_parts
 from leaderboard.samples import store as artifacts
@@ -283,6 +283,17 @@ def test_a_finished_run_is_kept_while_others_are_claimed_and_until_it_is_counted
     shown = text_of(get(client, address))
     assert "Last counted" in shown
     assert "from the stored answers" not in shown
+
+
+def test_a_finished_run_says_at_once_that_it_is_measured_again(
+    client: Client, fragile: Run
+) -> None:
+    address = f"/runs/{fragile.pk}"
+    assert "measured again" not in text_of(get(client, address))
+    reruns.rerun([fragile], by="ada", reason="the tokenizer was mended")
+    assert "It is measured again: the tokenizer was mended" in text_of(get(client, address))
+    claims.cancel(fragile.replacements.get(), by="ada")
+    assert "It is measured again" not in text_of(get(client, address))
 
 
 def test_a_finished_run_is_kept_for_visitors_until_something_on_it_changes(
