@@ -24,7 +24,7 @@ from leaderboard.compare.query import Query
 from leaderboard.compare.table import Lineup, Number, Task, lineup_of_models
 from leaderboard.models.run import run_url
 from leaderboard.models.task import Style, is_share
-from leaderboard.snapshot import EVERY, OWN, Score
+from leaderboard.snapshot import OWN, Score
 from leaderboard.templatetags.figures import (
     MINUS,
     bounds_in,
@@ -133,6 +133,11 @@ class InWords:
         if self.known is None or not claimed(self.known, self.kind):
             return ""
         return "a" if self.known.ahead else "b"
+
+    @property
+    def lead(self) -> str:
+        """How far the leading side lies ahead."""
+        return self.value.lstrip(f"+{MINUS}")
 
     @property
     def verdict(self) -> str:
@@ -289,8 +294,7 @@ def forest(comparison: Comparison, address: Address, current: Task | None) -> Fo
         here = address.at(task=task.key, part="", show="", page="", doc="")
         hangs_on = _deciding(contrast) if words.claim else 0
         first, second = (
-            cell_of(number, task.metric, why)
-            for number, why in zip(task.numbers, task.why, strict=True)
+            cell_of(*both, metric=task.metric) for both in zip(task.numbers, task.why, strict=True)
         )
         rows.append(
             Row(
@@ -348,7 +352,7 @@ def _lead_first(result: tuple[Task, Contrast]) -> tuple[int, float]:
     return (0, -contrast.value) if task.drawn_to_scale else (1, 0.0)
 
 
-def cell_of(number: Number | None, metric: str, why: str) -> Cell:
+def cell_of(number: Number | None, why: str, *, metric: str) -> Cell:
     if number is None:
         return Cell("", why=why or "not measured")
     return Cell(
@@ -377,18 +381,15 @@ def _reading(lineup: Lineup, words: InWords) -> str:
 class Styles:
     """What the averages in the suite's other styles say of the two."""
 
-    turned: str
-    """Style in which one leads beyond chance who does not in the shown one; empty for none."""
-    label: str
-    leads: str
-    """Letter of the side that leads there."""
-    lead: str
-    words: InWords | None
-    url: str
-    told_apart: bool
-    """Whether the two are told apart in the shown style, too: then the style turns them round."""
-    leads_by_style: list[tuple[str, str, str]]
+    leads: list[tuple[str, str, str]]
     """Of every other style its name, its label and the first side's lead."""
+    turned: str = ""
+    """Style in which one leads beyond chance who does not in the shown one; empty for none."""
+    label: str = ""
+    words: InWords | None = None
+    url: str = ""
+    told_apart: bool = False
+    """Whether the two are told apart in the shown style, too: then the style turns them round."""
 
 
 def other_styles(query: Query, comparison: Comparison) -> Styles | None:
@@ -397,42 +398,36 @@ def other_styles(query: Query, comparison: Comparison) -> Styles | None:
     The averages alone say in which styles the order may be another one; only there the two are
     compared question by question, or in all where they are not told apart in the shown one.
     """
-    board, (pair,) = query.board, comparison.pairs
-    if board is None or query.suite is None or not isinstance(pair.average, Difference):
+    board, average = query.board, comparison.pairs[0].average
+    if board is None or query.suite is None or isinstance(average, NoDifference):
         return None
     variants = [board.models[row].variant for row in query.rows]
     leads: list[tuple[str, str, str]] = []
-    turned: list[tuple[float, str, Difference]] = []
+    turned: dict[str, Difference] = {}
     for style in dict.fromkeys((OWN, *board.styles)):
-        if style in (board.style, EVERY):
-            continue
         other = chosen_board(query.suite, Wanted(style=style, at=query.address["at"]))
-        if other is None or not all(variant in other.row_of for variant in variants):
+        if style == board.style or other is None or not other.row_of.keys() >= set(variants):
             continue
         rows = [other.row_of[variant] for variant in variants]
-        averages = [other.average_of(row) for row in rows]
-        if averages[0] is None or averages[1] is None:
+        first, second = (other.average_of(row) for row in rows)
+        if first is None or second is None:
             continue
-        lead = averages[0].value - averages[1].value
+        lead = first.value - second.value
         leads.append((style, _label(style), signed(lead)))
-        if lead * pair.average.value < 0 or not claimed(pair.average):
-            found = compare(lineup_of_models(other, rows)).pairs[0].average
-            if isinstance(found, Difference) and claimed(found):
-                turned.append((abs(found.value), style, found))
-    if not leads:
-        return None
-    if not turned:
-        return Styles("", "", "", "", None, "", False, leads)
-    _, style, found = max(turned, key=lambda one: one[0])
+        if lead * average.value < 0 or not claimed(average):
+            contrast = compare(lineup_of_models(other, rows)).pairs[0].average
+            if isinstance(contrast, Difference) and claimed(contrast):
+                turned[style] = contrast
+    if not leads or not turned:
+        return Styles(leads) if leads else None
+    style = max(turned, key=lambda style: abs(turned[style].value))
     return Styles(
+        leads,
         turned=style,
         label=_label(style),
-        leads="A" if found.ahead else "B",
-        lead=f"{100 * abs(found.value):.1f}",
-        words=InWords(found),
+        words=InWords(turned[style]),
         url=query.address.url(style=style, task="", part="", page="", doc="", show=""),
-        told_apart=claimed(pair.average),
-        leads_by_style=leads,
+        told_apart=claimed(average),
     )
 
 

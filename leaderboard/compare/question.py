@@ -12,7 +12,7 @@ import numpy as np
 
 from leaderboard.compare.questions import Answer, Partings, QuestionList, listed_questions, share_of
 from leaderboard.models.run import run_url
-from leaderboard.samples import Question, read_question, rows_in
+from leaderboard.samples import Choice, Question, read_question, rows_in
 from leaderboard.web import Address
 
 
@@ -45,21 +45,13 @@ class Prompt:
 class Odds(NamedTuple):
     """How likely one side found a choice."""
 
+    choice: Choice
     share: float | None
     """Of the likelihood of all choices."""
-    loglikelihood: float
-    picked: bool
 
     @property
     def percent(self) -> str:
         return f"{100 * (self.share or 0):.2f}%"
-
-
-class Choice(NamedTuple):
-    letter: str
-    text: str
-    correct: bool
-    odds: tuple[Odds, Odds]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +65,7 @@ class Shown:
     """None for a side whose file is not at hand."""
     answers: tuple[Answer, Answer]
     prompts: tuple[Prompt, ...]
-    choices: tuple[Choice, ...]
+    choices: tuple[tuple[Odds, Odds], ...]
     """Empty where there are none, or not the same ones."""
     number: int | None
     """Its place in the list, from 1; None where the filter leaves it out."""
@@ -146,17 +138,16 @@ def _neighbour(
     return partings.name(place), address.url("question", doc=label, page="")
 
 
-def _choices(first: Question, second: Question) -> Iterator[Choice]:
+def _choices(first: Question, second: Question) -> Iterator[tuple[Odds, Odds]]:
     if [choice.text for choice in first.choices] != [choice.text for choice in second.choices]:
         return
-    likelihoods = [[choice.loglikelihood for choice in q.choices] for q in (first, second)]
-    for place, both in enumerate(zip(first.choices, second.choices, strict=True)):
-        one, other = (
-            Odds(share_of(of_side, place), choice.loglikelihood, choice.picked)
-            for of_side, choice in zip(likelihoods, both, strict=True)
-        )
-        choice = both[0]
-        yield Choice(choice.letter, choice.text, choice.correct, (one, other))
+    shares = [
+        [share_of([choice.loglikelihood for choice in q.choices], n) for n in range(len(q.choices))]
+        for q in (first, second)
+    ]
+    yield from zip(
+        map(Odds, first.choices, shares[0]), map(Odds, second.choices, shares[1]), strict=True
+    )
 
 
 def _prompts(first: Question, second: Question) -> Iterator[Prompt]:

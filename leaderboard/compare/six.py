@@ -15,7 +15,6 @@ from leaderboard.compare.query import Query
 from leaderboard.compare.table import Side, Task
 from leaderboard.models.task import Style, is_share
 from leaderboard.snapshot import Score
-from leaderboard.templatetags.figures import bounds_in, in_unit
 
 COUNTS = ("no", "one", "two", "three", "four", "five")
 
@@ -24,10 +23,6 @@ class Place(NamedTuple):
     """One side in the list of averages."""
 
     side: Side
-    number: int
-    """From 1, as its colour has it."""
-    value: str
-    range: str
     bar: Bar | None
     without_url: str
 
@@ -37,28 +32,12 @@ class Meeting(NamedTuple):
 
     column: Side
     url: str
-    """Of the two alone."""
-    words: InWords
+    """Of the two alone; empty on the diagonal."""
+    words: InWords | None
     kind: str
-    """`win`, `lose`, `tie` or `none`; `self` on the diagonal."""
-    tasks: str
-    """Where there is no average: on how many benchmarks each leads."""
-
-
-class Line(NamedTuple):
-    """One row of the matrix."""
-
-    side: Side
-    number: int
-    meetings: list[Meeting]
-
-
-@dataclass(frozen=True)
-class Dot:
-    letter: str
-    number: int
-    x: float
-    y: float
+    """`win`, `lose`, `tie`, `none`, or `self` on the diagonal."""
+    tasks: Tally
+    """On how many benchmarks either leads."""
 
 
 class DotRow(NamedTuple):
@@ -68,14 +47,12 @@ class DotRow(NamedTuple):
     middle: float
     """Pixels from the top."""
     bottom: float
-    dots: list[Dot]
-    first: float
-    last: float
+    dots: list[tuple[Side, float, float]]
+    """Each with its place, from the left."""
     best: str
 
 
-@dataclass(frozen=True)
-class Dots:
+class Dots(NamedTuple):
     """Scores by benchmark, drawn for one width; pixels."""
 
     width: int
@@ -96,7 +73,7 @@ class Six:
     """Places of the sides, the best average first."""
     places: list[Place]
     ticks: list[tuple[str, str]]
-    matrix: list[Line]
+    matrix: list[tuple[Side, list[Meeting]]]
     wide: Dots | None
     thin: Dots | None
     scores: list[tuple[Task, list[Cell]]]
@@ -104,44 +81,35 @@ class Six:
 
 
 def six(comparison: Comparison, query: Query) -> Six:
-    lineup = comparison.lineup
-    order = sorted(range(len(lineup.sides)), key=lambda place: _best_first(lineup.sides[place]))
-    metric = lineup.metric
-    known = [side.score for side in lineup.sides if side.score]
-    axis = _axis(known) if known and is_share(metric) else None
-    keys = [side.key for side in lineup.sides]
+    lineup, sides = comparison.lineup, comparison.lineup.sides
+    order = sorted(range(len(sides)), key=lambda place: _best_first(sides[place]))
+    known = [side.score for side in sides if side.score]
+    axis = _axis(known) if known and is_share(lineup.metric) else None
     return Six(
         sentence=_sentence(comparison, order, letters=True),
         shared=_sentence(comparison, order, letters=False),
         order=order,
         places=[
             Place(
-                side=(side := lineup.sides[place]),
-                number=place + 1,
-                value=in_unit(side.score.value, metric) if side.score else "—",
-                range=bounds_in(side.score, metric) if side.score else "no average",
-                bar=axis.bar(side.score) if axis and side.score else None,
-                without_url=query.url(key for key in keys if key != side.key),
+                side,
+                axis.bar(side.score) if axis and side.score else None,
+                query.url(other.key for other in sides if other is not side),
             )
-            for place in order
+            for side in (sides[place] for place in order)
         ],
         ticks=axis.ticks if axis else [],
         matrix=[
-            Line(
-                lineup.sides[row],
-                row + 1,
-                [_meeting(comparison, row, column, metric, query) for column in order],
-            )
+            (sides[row], [_meeting(comparison, row, column, query) for column in order])
             for row in order
         ],
-        wide=_dots(comparison, width=1376, labels=300, apart=46),
-        thin=_dots(comparison, width=358, labels=150, apart=46),
+        wide=_dots(comparison, width=1376, labels=300),
+        thin=_dots(comparison, width=358, labels=150),
         scores=[
             (
                 task,
                 [
-                    cell_of(number, task.metric, why)
-                    for number, why in zip(task.numbers, task.why, strict=True)
+                    cell_of(*both, metric=task.metric)
+                    for both in zip(task.numbers, task.why, strict=True)
                 ],
             )
             for task in lineup.tasks
@@ -153,24 +121,17 @@ def _best_first(side: Side) -> float:
     return -side.score.value if side.score else 1.0
 
 
-def _meeting(comparison: Comparison, row: int, column: int, metric: str, query: Query) -> Meeting:
-    sides = comparison.lineup.sides
+def _meeting(comparison: Comparison, row: int, column: int, query: Query) -> Meeting:
+    sides, metric = comparison.lineup.sides, comparison.lineup.metric
     if row == column:
-        nothing = comparison.pairs[0].average
-        return Meeting(sides[column], "", InWords(nothing), "self", "")
+        return Meeting(sides[column], "", None, "self", Tally())
     contrast, tasks = comparison.result(row, column)
     words = InWords(contrast, metric)
-    kind = {"a": "win", "b": "lose"}.get(words.claim, "tie")
-    if not isinstance(contrast, Difference):
-        kind = _kind_of(tasks)
+    # Without averages nothing is claimed of two models as a whole.
+    compared = isinstance(contrast, Difference) or tasks.known
+    kind = {"a": "win", "b": "lose"}.get(words.claim, "tie" if compared else "none")
     url = query.url((sides[row].key, sides[column].key))
-    counts = f"{tasks.better}–{tasks.worse}" if tasks.known else ""
-    return Meeting(sides[column], url, words, kind, counts)
-
-
-def _kind_of(tasks: Tally) -> str:
-    """Without averages nothing is claimed of two models as a whole."""
-    return "tie" if tasks.known else "none"
+    return Meeting(sides[column], url, words, kind, tasks)
 
 
 # In words
@@ -238,6 +199,8 @@ def _beats(comparison: Comparison, one: int, other: int) -> bool:
 RADIUS = 6.5
 LIFT = 13.0
 """Pixels by which a mark that would cover another one is lifted or lowered."""
+APART = 46
+"""Pixels from row to row, where no more than three marks would cover one another."""
 TOP = 20.0
 """Pixels above the first row, for the scale."""
 
@@ -249,7 +212,7 @@ def _axis(scores: Sequence[Score]) -> Axis:
     return Axis(100 * low - 0.5, 100 * high + 0.5)
 
 
-def _dots(comparison: Comparison, *, width: int, labels: int, apart: int) -> Dots | None:
+def _dots(comparison: Comparison, *, width: int, labels: int) -> Dots | None:
     """None where no score is percent."""
     tasks = [task for task in comparison.lineup.tasks if task.drawn_to_scale]
     known = [100 * number.score.value for task in tasks for number in task.numbers if number]
@@ -272,22 +235,17 @@ def _dots(comparison: Comparison, *, width: int, labels: int, apart: int) -> Dot
             continue
         marks = sorted((x(value), place) for value, place in values)
         lifts = _lifts([at for at, _ in marks])
-        height = apart + 2 * max(0.0, max(map(abs, lifts)) - LIFT)
+        height = APART + 2 * max(0.0, max(map(abs, lifts)) - LIFT)
         middle = top + height / 2
-        letters = [comparison.lineup.sides[place].letter for _, place in marks]
         rows.append(
             DotRow(
-                title=f"{task.title}, {Style(task.style).label}"
-                if times[task.title] > 1
-                else task.title,
+                title=task.title if times[task.title] == 1 else _with_style(task),
                 middle=middle,
                 bottom=top + height,
                 dots=[
-                    Dot(letter, place + 1, at, middle + lift)
-                    for letter, (at, place), lift in zip(letters, marks, lifts, strict=True)
+                    (comparison.lineup.sides[place], at, middle + lift)
+                    for (at, place), lift in zip(marks, lifts, strict=True)
                 ],
-                first=marks[0][0],
-                last=marks[-1][0],
                 best=f"{max(values)[0]:.1f}",
             )
         )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from uuid import UUID
 
@@ -52,6 +52,11 @@ class Side:
     """The model's name, with what tells it from others of that name on the page."""
     short: str = ""
     """The beginning of its name that no other on the page has."""
+
+    @property
+    def number(self) -> int:
+        """From 1, as its colour has it."""
+        return LETTERS.index(self.letter) + 1
 
     @property
     def remarks(self) -> list[str]:
@@ -111,6 +116,11 @@ class Task:
     """What the average takes as zero; 0 where it takes scores as they are."""
     part_chances: Mapping[str, float] = field(default_factory=dict)
     """The same by leaf task, where they differ."""
+
+    @property
+    def sides(self) -> Iterator[tuple[Number | None, str]]:
+        """By side its number, or why it has none."""
+        return zip(self.numbers, self.why, strict=True)
 
     @property
     def drawn_to_scale(self) -> bool:
