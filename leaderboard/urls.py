@@ -11,7 +11,7 @@ from leaderboard import health
 from leaderboard.accounts import addresses, feed, notices, own, tokens
 from leaderboard.accounts import page as account
 from leaderboard.backends import page as backends
-from leaderboard.board import download, picture
+from leaderboard.board import download, picture, reversal
 from leaderboard.board import page as board
 from leaderboard.charts import page as charts
 from leaderboard.compare import download as compare_download
@@ -118,6 +118,7 @@ urlpatterns = [
             ("dark/models/", "dark", "model-badge-dark"),
         )
     ),
+    path("og/reversal/<str:reference>.png", reversal.picture, name="reversal-picture"),
     path("og/<str:reference>.png", picture.picture, name="picture"),
     path("favicon.ico", service.favicon, name="favicon"),
     # One form to sign in by, so that one limit holds.

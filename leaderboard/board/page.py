@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import Any
-from urllib.parse import urlencode
 from uuid import UUID
 
 import numpy as np
@@ -43,6 +42,7 @@ from leaderboard.board.query import (
     days_of,
     style_label,
 )
+from leaderboard.board.reversal import reversal_of
 from leaderboard.board.table import Table, rendered, table_of
 from leaderboard.board.view import ADDED, AVERAGE, MODEL, SIZE, View, column_keys, view_of
 from leaderboard.catalogue import among, every_suite, newest_suite
@@ -93,7 +93,9 @@ def _page(request: HttpRequest, query: BoardQuery) -> str | HttpResponseBase:
         "rendered": rendered(table),
         "front": view.query.is_front_page,
         "checked": checked_number(view) if view.query.is_front_page else None,
-        "reversal": reversal(suite, view),
+        "reversal": reversal_of(published.newest(suite, EVERY), view.query.suite)
+        if view.query.is_front_page
+        else None,
     }
     return render_to_string("board/page.html", context, request)
 
@@ -284,55 +286,6 @@ def checked_number(view: View) -> CheckedNumber | None:
 
 def _number_of(column: Column) -> tuple[str, str]:
     return column.metric, column.filter
-
-
-@dataclass(frozen=True)
-class Reversal:
-    """Two models that change places with the prompt style, both leads beyond chance."""
-
-    ahead: str
-    """Leads in the first style ..."""
-    behind: str
-    """... and in the second."""
-    benchmark: str
-    styles: tuple[str, str]
-    scores: list[float]
-    """Of `ahead` in both styles, then of `behind`."""
-    url: str
-
-    @property
-    def lead(self) -> float:
-        return self.scores[0] - self.scores[2]
-
-    @property
-    def lag(self) -> float:
-        return self.scores[3] - self.scores[1]
-
-    @property
-    def heights(self) -> list[float]:
-        """Where the four scores stand in the picture, from its top."""
-        low, high = min(self.scores), max(self.scores)
-        return [round(32 + 72 * (high - score) / (high - low), 1) for score in self.scores]
-
-
-def reversal(suite: Suite, view: View) -> Reversal | None:
-    """On the suite's board as a visitor finds it; None where no two models change places."""
-    if not view.query.is_front_page:
-        return None
-    board = published.newest(suite, EVERY)
-    case = board.crossing if board else None
-    if board is None or case is None:
-        return None
-    rows = [board.row_of[variant] for variant in (case.ahead, case.behind)]
-    scores = board.scores.value[rows][:, [case.first, case.second]].ravel().tolist()
-    # A recall may have taken one of the four since.
-    if not (scores[0] > scores[2] and scores[3] > scores[1]):
-        return None
-    column, second = board.columns[case.first], board.columns[case.second]
-    order = {"benchmark": column.benchmark, "a": column.style, "b": second.style}
-    ahead, behind = (board.models[row].repo_id.rpartition("/")[2] for row in rows)
-    url = f"{reverse('styles')}?{urlencode({'suite': view.query.suite, **order})}"
-    return Reversal(ahead, behind, column.title, (column.style, second.style), scores, url)
 
 
 # What stands around the table

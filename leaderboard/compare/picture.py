@@ -16,8 +16,6 @@ from leaderboard.web import Address, canvas
 
 COLOURS = ("#0c6a70", "#a6316a", "#475463", "#77801b", "#6a4a9c", "#a04a12")
 """Of the sides by letter, as the stylesheet has them in the light."""
-SPAN = "#c4c5c4"
-"""Of an interval."""
 COLUMN, GAP = 504, 64
 """Pixels: the width of a side of two, and the room between them."""
 FIRST_ROW, ROW = 226, 52
@@ -27,39 +25,22 @@ NAME, VALUE, PLOT = 112, 700, 760
 
 def draw(query: Query, comparison: Comparison) -> bytes:
     """A PNG of the verdict over the scores of all sides."""
-    sheet = canvas.Canvas()
-    middle = canvas.LEFT + 10
-    sheet.pen.line([(middle, 0), (middle, 44)], canvas.BRASS, 2)
-    sheet.bob(middle, 43, 2.2)
-    sheet.text(canvas.LEFT + 36, 76, "Plumbline", 26, weight=650)
+    notice = query.suite.notice if query.suite else ""
+    day = day_of(query.board.built if query.board else now())
     if len(comparison.lineup.sides) == 2:
         title = headline(comparison)
-        sentence = title.sentence
         about = ": ".join(filter(None, (title.words.bounds, title.words.verdict)))
+        sheet = canvas.Canvas.framed(about, day, notice=notice)
+        sentence = title.sentence
         _draw_pair(sheet, comparison)
     else:
         page = six(comparison, query)
-        sentence, about = page.sentence, "averages with their 95% intervals"
+        sheet = canvas.Canvas.framed("averages with their 95% intervals", day, notice=notice)
+        sentence = page.sentence
         _draw_six(sheet, comparison, page.order)
-    sheet.text(
-        canvas.RIGHT,
-        76,
-        canvas.cut(about, 24, 450, 640),
-        24,
-        weight=450,
-        ink=canvas.INK_3,
-        right=True,
-    )
     size, lines = canvas.title_lines(sentence, canvas.RIGHT - canvas.LEFT)
     for place, line in enumerate(reversed(lines)):
         sheet.text(canvas.LEFT, 200 - place * (size + 6), line, size, weight=620)
-    notice = query.suite.notice if query.suite else ""
-    about = notice or "Every number can be counted again"
-    size = next((size for size in (22, 20, 18, 16) if canvas.length(about, size, 450) < 860), 16)
-    ink = canvas.FAIL if notice else canvas.INK_3
-    sheet.text(canvas.LEFT, 584, canvas.cut(about, size, 450, 860), size, weight=450, ink=ink)
-    shown = query.board.built if query.board else now()
-    sheet.text(canvas.RIGHT, 584, day_of(shown), 22, weight=450, ink=canvas.INK_3, right=True)
     return sheet.png()
 
 
@@ -104,7 +85,7 @@ def _draw_six(sheet: canvas.Canvas, comparison: Comparison, order: list[int]) ->
         value = in_unit(side.score.value, lineup.metric)
         sheet.text(VALUE, middle + 9, value, 28, weight=650, right=True)
         ends = [x(side.score.low), middle - 5, x(side.score.high), middle + 5]
-        sheet.pen.rounded_rectangle(ends, 4, SPAN)
+        sheet.pen.rounded_rectangle(ends, 4, canvas.BAR)
         at = x(side.score.value)
         sheet.pen.ellipse([at - 8, middle - 8, at + 8, middle + 8], COLOURS[place])
 

@@ -26,10 +26,9 @@ from leaderboard.samples import (
 from leaderboard.templatetags.design import monogram_of
 from leaderboard.templatetags.figures import bounds_in, day_of, percent, shown
 from leaderboard.web import Address, canvas
-from leaderboard.web.canvas import INK_2, INK_3, LEFT, RIGHT, Canvas
+from leaderboard.web.canvas import INK_2, INK_3, LEFT, RIGHT, STYLE_INKS, Canvas
 
 RIGHT_ANSWER, OUTLINE, TRACK, OTHER = "#5f9f8a", "#83888f", "#f4f4f0", "#83888f"
-STYLE_INKS = {"cloze": "#1d5fa6", "mmlu": "#a04a12", "hybrid": "#6a4a9c"}
 SQUARES_LEFT, SQUARES_WIDTH, SQUARES_HEIGHT = 500, 636, 210
 BARS_TOP, BAR_ROW, BARS_LEFT, BARS_RIGHT = 300, 46, 640, 1020
 """Pixels."""

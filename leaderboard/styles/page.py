@@ -11,6 +11,7 @@ from django.template.loader import render_to_string
 from django.views.decorators.http import require_safe
 
 from leaderboard.board import Days, as_it_stood, chosen_board, days_of
+from leaderboard.board.reversal import shared_as
 from leaderboard.catalogue import suite_asked_for
 from leaderboard.models import Suite
 from leaderboard.models.task import Style
@@ -102,6 +103,7 @@ def _page(
         "split": _split(shown),
         "reported": _reported(suite),
         "days": days,
+        **({} if address["at"] else shared_as(board, suite)),
         **as_it_stood(days, address),
     }
     return render_to_string("styles/page.html", context, request)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from io import BytesIO
+from math import ceil, hypot
 from typing import Self
 from unicodedata import category
 
@@ -33,6 +34,7 @@ MONOGRAMS = (
 LEFT, RIGHT = 64, WIDTH - 64
 HEAD, FOOT = 77, 578
 """Base lines of the words above and below every picture."""
+STYLE_INKS = {"cloze": "#1d5fa6", "mmlu": "#a04a12", "hybrid": "#6a4a9c"}
 RECOUNTABLE = "Every number can be counted again"
 FONT = settings.BASE_DIR / "static" / "fonts" / "inter-latin-opsz-normal.woff2"
 _SPELLED = str.maketrans({"≤": "<=", "≥": ">="})
@@ -90,11 +92,20 @@ class Canvas:
         size = max(round(wide), 1), max(round(high), 1)
         self._image.paste(BRASS, (round(x), round(y)), Image.new("L", size, 61))
 
-    def line(self, ends: Sequence[tuple[float, float]], ink: str, width: float) -> None:
-        """A straight line in any direction."""
-        self._smoothly(
-            ends, ink, lambda pen, moved: pen.line(moved, 255, round(width * _FINER)), around=width
-        )
+    def line(
+        self, ends: Sequence[tuple[float, float]], ink: str, width: float, dash: float = 0
+    ) -> None:
+        """A straight line in any direction, of dashes so many pixels long unless that is 0."""
+
+        def draw(pen: ImageDraw.ImageDraw, moved: list[tuple[float, float]]) -> None:
+            (x, y), (end_x, end_y) = moved
+            pieces = max(hypot(end_x - x, end_y - y) / (dash * _FINER), 1) if dash else 1
+            for start in range(0, ceil(pieces), 2):
+                shares = start / pieces, min((start + 1) / pieces, 1)
+                dashed = [(x + (end_x - x) * at, y + (end_y - y) * at) for at in shares]
+                pen.line(dashed, 255, round(width * _FINER))
+
+        self._smoothly(ends, ink, draw, around=width)
 
     def _smoothly(
         self,
@@ -121,43 +132,30 @@ class Canvas:
         self.text(x + (size - wide) / 2, y + size / 2 + 0.36 * tall, letters, tall, weight=680,
                   ink=ink)  # fmt: skip
 
-    def words(
-        self, x: float, y: float, pieces: Sequence[tuple[str, str]], size: int, room: float
+    def paragraph(
+        self,
+        x: float,
+        middle: float,
+        pieces: Sequence[tuple[str, str]],
+        sizes: Sequence[int],
+        *,
+        room: float,
+        high: float,
     ) -> None:
-        """Text in several inks, broken between words; `y` is the first base line."""
-        left, space = x, length(" ", size, 620)
-        for text, ink in pieces:
-            for word in spelled(text).split(" "):
-                word = cut(word, size, 620, room)
-                if left > x and left + length(word, size, 620) > x + room:
-                    left, y = x, y + 1.13 * size
-                left = self.text(left, y, word, size, weight=620, ink=ink) + space
-
-    @classmethod
-    def headed(cls, title: str, told: str, *, after: str = "", notice: str = "") -> Self:
-        """With a title, what stands behind it in grey, a line below, and a warning beside the name.
-
-        A title that is too long for its line is written smaller, then on two lines, then cut.
-        """
-        title, told, after, notice = (spelled(words) for words in (title, told, after, notice))
-        sheet = cls()
-        sheet.pen.line([(LEFT + 8, 0), (LEFT + 8, 38)], BRASS, 2)
-        sheet.bob(LEFT + 8, 38, 2.0)
-        end = sheet.text(LEFT + 30, 62, "Plumbline", 28, weight=650)
-        if notice:
-            room = RIGHT - end - 40
-            size = _largest(notice, (20, 18, 16), 600, room)
-            sheet.text(RIGHT, 62, cut(notice, size, 600, room), size,
-                       weight=600, ink=FAIL, right=True)  # fmt: skip
-        room = 900 if after else RIGHT - LEFT
-        size, (*above, last) = title_lines(title, room)
-        for line in above:
-            sheet.text(LEFT, 138 - size - 4, line, size, weight=600)
-        end = sheet.text(LEFT, 138, last, size, weight=600)
-        after = cut(after, 26, 500, RIGHT - end - 14)
-        sheet.text(end + 14, 138, after, 26, weight=500, ink=INK_3)
-        sheet.text(LEFT, 178, cut(told, 22, 400, RIGHT - LEFT), 22, ink=INK_2)
-        return sheet
+        """Text in several inks, broken between words and centred at `middle`, in the first of the
+        sizes at which no word is cut and the lines are no higher than `high`."""
+        words = [word for text, _ in pieces for word in spelled(text).split(" ")]
+        for size in sizes:
+            lines = _broken(pieces, size, room)
+            fits = all(length(word, size, 620) <= room for word in words)
+            if fits and 1.13 * size * len(lines) <= high:
+                break
+        y = middle - 1.13 * size * (len(lines) / 2 - 0.78)
+        for line in lines:
+            left = x
+            for word, ink in line:
+                left = self.text(left, y, word, size, weight=620, ink=ink) + _space(size)
+            y += 1.13 * size
 
     def text(
         self,
@@ -188,23 +186,6 @@ class Canvas:
     def rule(self, y: float) -> None:
         self.pen.line([(LEFT, y), (RIGHT, y)], RULE, 1)
 
-    def interval(self, low: float, at: float, high: float, y: float) -> None:
-        """A whisker from `low` to `high` with its estimate, all in pixels."""
-        self.pen.rectangle([low, y - 1, high, y + 1], INK_3)
-        self.pen.rectangle([at - 1.5, y - 9, at + 1.5, y + 9], INK)
-
-    def plumb(self, x: float, top: int, bottom: int, label: str = "") -> None:
-        """The plumb line, dashed, with its bob and what it stands for."""
-        for y in range(top, bottom, 7):
-            self.pen.line([(x, y), (x, min(y + 3, bottom))], BRASS, 2)
-        self.bob(x, bottom, 1.4)
-        self.text(x + 14, bottom + 16, label, 16, ink=INK_2)
-
-    def bob(self, x: float, y: float, size: float) -> None:
-        """The plumb line's end, hanging at (x, y)."""
-        outline = [(-3.5, 0), (3.5, 0), (3.5, 4), (0, 13), (-3.5, 4)]
-        self.pen.polygon([(x + size * dx, y + size * dy) for dx, dy in outline], BRASS)
-
     def png(self) -> bytes:
         file = BytesIO()
         self._image.save(file, "PNG", optimize=True)
@@ -234,6 +215,28 @@ def spelled(text: str) -> str:
 def shorten(text: str, most: int) -> str:
     """At most so many characters, the last of them an ellipsis where there were more."""
     return text if len(text) <= most else text[: most - 1].rstrip() + "…"
+
+
+def _space(size: int) -> float:
+    return length(" ", size, 620)
+
+
+def _broken(
+    pieces: Sequence[tuple[str, str]], size: int, room: float
+) -> list[list[tuple[str, str]]]:
+    """Lines of words with their inks; a word that is longer than a line is cut."""
+    lines: list[list[tuple[str, str]]] = [[]]
+    taken = 0.0
+    for text, ink in pieces:
+        for whole in spelled(text).split(" "):
+            word = cut(whole, size, 620, room)
+            long = length(word, size, 620)
+            if lines[-1] and taken + long > room:
+                lines.append([])
+                taken = 0.0
+            lines[-1].append((word, ink))
+            taken += long + _space(size)
+    return lines
 
 
 def length(text: str, size: int, weight: int) -> float:

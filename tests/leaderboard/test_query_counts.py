@@ -44,8 +44,10 @@ NO_PAGES = {name for name, row in ROWS.items() if row != ANYBODY} | {
     *("account-deleted", "feed", "account_logout", "account_confirm_email"),
     *("account_reset_password_from_key", "socialaccount_signup", "socialaccount_connections"),
     *("openid_connect_login", "openid_connect_callback", "logout", "favicon", "cell"),
+    "reversal-picture",
 }
-"""Addresses that take forms, are of one person or one attempt to sign in, or lead elsewhere."""
+"""Addresses that take forms, are of one person or one attempt to sign in, or lead elsewhere; and a
+picture of two models that so few models have not."""
 
 FURTHER = 2
 """A page may have more to say: of questions with a likely wrong key there are none in the small
@@ -227,6 +229,7 @@ ADDRESSES: Mapping[str, Callable[[], list[str]]] = {
         f"{reverse('task-key', args=[name])}?{urlencode({'doc': label})}"
         for name, label in [_ruled()]
     ],
+    "gpu": lambda: _named("gpu", 24),
     "recall": _recalled,
 }
 """By name what to visit, where it is not the one address without arguments."""

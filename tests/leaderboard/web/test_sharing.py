@@ -17,7 +17,7 @@ from PIL import Image, ImageChops
 
 from leaderboard.models import Suite
 from leaderboard.snapshot import published
-from leaderboard.web.canvas import HEIGHT, LEFT, PAPER, RIGHT, SIZE, Canvas
+from leaderboard.web.canvas import HEIGHT, INK, LEFT, PAPER, RIGHT, SIZE, Canvas
 from tests.leaderboard import factories as make
 from tests.leaderboard.rows import once_per_module
 
@@ -148,7 +148,7 @@ def test_a_board_is_shared_with_its_first_model_and_drawn_as_filtered(
 ) -> None:
     said = shared(client, "/")
     assert re.fullmatch(
-        r"Workshop 1\.0: one, rank 1 \(1–1\), average [\d.]+ ±[\d.]+", said["og:title"]
+        r"Workshop 1\.0: one, rank 1 \(1–1\), average [\d.]+ \([\d.]+–[\d.]+\)", said["og:title"]
     )
     filtered = shared(client, "/?q=two")["og:title"]
     assert filtered.startswith("Workshop 1.0: first of 1 model: two, rank 2 (2–2), average ")
@@ -157,8 +157,7 @@ def test_a_board_is_shared_with_its_first_model_and_drawn_as_filtered(
     said = shared(client, "/?q=two")
     assert of(said) == "/og/demo@1.0.png?q=two"
     whole, filtered = picture(client, "/og/demo@1.0.png"), picture(client, of(said))
-    line = (64, 206, 836, 244)
-    second_line = (64, 246, 836, 282)
+    line, second_line = (64, 215, 836, 268), (64, 275, 836, 328)
     assert whole.crop(line).tobytes() != filtered.crop(line).tobytes()
     assert len(set(filtered.crop(second_line).get_flattened_data())) < 8
     assert len(set(whole.crop(second_line).get_flattened_data())) > 8
@@ -190,11 +189,35 @@ def leaves_its_margins(picture: bytes) -> bool:
     return left < LEFT - ROUNDING or right > RIGHT + ROUNDING or bottom > HEIGHT
 
 
+def framed(note: str, **words: str) -> bytes:
+    sheet = Canvas.framed(note, "1 Jan 2026", **words)
+    sheet.paragraph(LEFT, 300, [(note, INK)], (46, 24), room=RIGHT - LEFT, high=300)
+    return sheet.png()
+
+
 def test_long_words_are_cut_and_signs_that_nobody_sees_are_not_drawn() -> None:
-    for word in ("W" * 300, "i" * 300, "a word " * 60):
-        for words in ({"after": word}, {"notice": word}):
-            assert not leaves_its_margins(Canvas.headed("lab/model", "rank 1", **words).png())
-        assert not leaves_its_margins(Canvas.headed(word, word).png())
-    seen = Canvas.headed("lab/model", "rank 1 of 2", after="1.0", notice="made up").png()
-    hidden = {"after": "\u20661.0\u2069", "notice": "made\tup\u200b"}
-    assert Canvas.headed("\u202elab/mo\u00addel", "rank 1\nof 2\0", **hidden).png() == seen
+    for word in ("W" * 300, "i" * 300, "a word " * 20):
+        for words in ({"foot": word}, {"notice": word}):
+            assert not leaves_its_margins(framed("rank 1", **words))
+        assert not leaves_its_margins(framed(word))
+    seen = framed("lab/model rank 1 of 2", notice="made up")
+    assert framed("\u202elab/mo\u00addel rank 1\nof 2\0", notice="made\tup\u200b") == seen
+
+
+def test_two_models_that_change_places_are_a_picture_and_shared_with_the_styles(
+    client: Client, settings: Any
+) -> None:
+    settings.PLUMBLINE_SUITE = "turned"
+    suite = make.make_suite("turned", styles=("cloze", "mmlu"))
+    make.evaluated("lab/texts", suite, {"cloze": 0.95, "mmlu": 0.1}, n=90)
+    assert client.get("/og/reversal/turned.png").status_code == 404, "of one model"
+    assert of(shared(client, "/styles")) == "/og/turned@1.0.png"
+    make.evaluated("lab/letters", suite, {"cloze": 0.1, "mmlu": 0.95}, n=90)
+    make.publish(suite)
+    said = shared(client, "/styles")
+    assert of(said) == "/og/reversal/turned@1.0.png"
+    assert re.search(r"leads \S+ by [\d.]+ points asked one way, and trails", said["og:image:alt"])
+    first = picture(client, of(said))
+    Suite.objects.update(notice="All is invented.")
+    assert (0xAC, 0x2A, 0x22) in set(picture(client, of(said)).get_flattened_data())
+    assert (0xAC, 0x2A, 0x22) not in set(first.get_flattened_data())
