@@ -139,6 +139,7 @@ def _question(
         "name": str(sample["doc_id"] + 1),  # counted from 1
         "doc": label,  # counted from 0, as addresses and files call it
         "doc_digest": sample["doc_digest"],
+        "place": shown,
         "part": part,
         "permalink": address.url(**{**FIELDS, "doc": label}, fragment="question"),
         "spaces_url": address.url(

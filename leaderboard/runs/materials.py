@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from math import isclose, sqrt
 from pathlib import Path
 
@@ -102,8 +103,8 @@ def command(run: Run) -> str:
 
 def pandas(samples: Path, url: str) -> str:
     """Lines of Python that read a run's answers and show of each what came back and its score."""
-    file = pq.read_schema(samples)
-    shown = [name for name in COLUMNS if name in file.names]
+    there = _columns_in(samples)
+    shown = [name for name in COLUMNS if name in there]
     names = ", ".join(f'"{name}"' for name in shown)
     return "\n".join(
         [
@@ -112,6 +113,12 @@ def pandas(samples: Path, url: str) -> str:
             f"print(answers[[{names}]])",
         ]
     )
+
+
+@lru_cache(maxsize=256)
+def _columns_in(samples: Path) -> tuple[str, ...]:
+    """A stored file never changes."""
+    return tuple(pq.read_schema(samples).names)
 
 
 def verification(record: RunRecord, record_url: str, samples_url: str) -> str:

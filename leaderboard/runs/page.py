@@ -92,7 +92,8 @@ def _page(request: HttpRequest, run: Run) -> str | HttpResponseBase:
     if redirect := address.redirect():
         return redirect
     if browser and run.state == Run.State.DONE and browser.get("question"):
-        browser["ways"] = peers.ways(run, browser["doc_digest"], browser["question"])
+        digest, place = browser["doc_digest"], browser["place"]
+        browser["ways"] = peers.ways(run, digest, place, browser["question"])
     metric = headline.metric(run)
     outcome = recount.last_outcome(run, results) if primary else None
     context = {

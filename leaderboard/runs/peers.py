@@ -7,12 +7,23 @@ scores where they are too few for one.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import isnan
 
 import numpy as np
 
 from leaderboard.models import Artifact, ItemAnalysis, Result, Run
 from leaderboard.models.task import Style
-from leaderboard.samples import Choice, Question, Unavailable, excerpts, facts_of, path_of, vectors
+from leaderboard.samples import (
+    CHOICE_COLUMNS,
+    Choice,
+    Question,
+    Unavailable,
+    choices_of,
+    facts_of,
+    path_of,
+    rows_in,
+    vectors,
+)
 from leaderboard.tasks import items
 
 
@@ -97,9 +108,10 @@ class Way:
         return str(Style(self.style).label)
 
 
-def ways(run: Run, doc_digest: str, question: Question) -> list[Way]:
+def ways(run: Run, doc_digest: str, place: int, question: Question) -> list[Way]:
     """The question as the model answered it in each style, this run's included.
 
+    The question stands at `place` in this run's file, and in the others' if they ask the same ones.
     Empty where there is one alone, or where the model picked none of several choices.
     """
     if question.pick is None:
@@ -120,23 +132,29 @@ def ways(run: Run, doc_digest: str, question: Question) -> list[Way]:
     )
     found = [Way(run.task.style, question.pick, question.right, "", current=True)]
     for style, sibling in newest.items():
-        way = _way(style, sibling, digests.get(sibling.pk, ""), doc_digest)
+        way = _way(style, sibling, digests.get(sibling.pk, ""), doc_digest, place)
         found += [way] if way else []
     order = list(Style)
     return sorted(found, key=lambda way: order.index(Style(way.style))) if len(found) > 1 else []
 
 
-def _way(style: str, run: Run, sha256: str, doc_digest: str) -> Way | None:
-    """None where the run has no such question, or no file that can be read."""
+def _way(style: str, run: Run, sha256: str, doc_digest: str, place: int) -> Way | None:
+    """None where the run has another question there, or no file that can be read."""
     if not sha256:
         return None
     try:
-        excerpt = excerpts.about(sha256, doc_digest)
-        place = facts_of(path_of(sha256)).place(excerpt.task, excerpt.doc_id) if excerpt else None
-        if excerpt is None or place is None or excerpt.question.pick is None:
-            return None
-        label = facts_of(path_of(sha256)).label(place)
+        path = path_of(sha256)
+        facts = facts_of(path)
+        rows = rows_in(path, [place], ["doc_digest", *CHOICE_COLUMNS]) if place < facts.n else {}
     except (FileNotFoundError, Unavailable):
         return None
-    url = f"{run.get_absolute_url()}?doc={label}#question"
-    return Way(style, excerpt.question.pick, excerpt.question.right, url, current=False)
+    row = rows.get(place)
+    if row is None or row["doc_digest"] != doc_digest:
+        return None
+    pick = next((choice for choice in choices_of(row) if choice.picked), None)
+    if pick is None:
+        return None
+    score = facts.correct[place]
+    right = None if isnan(score) else bool(score >= 1)
+    url = f"{run.get_absolute_url()}?doc={facts.label(place)}#question"
+    return Way(style, pick, right, url, current=False)

@@ -122,9 +122,11 @@ def recount(request: HttpRequest, pk: UUID) -> HttpResponse:
     """
     run = get_object_or_404(headline.runs(), pk=pk, state__in=MEASURED)
     files = {file.kind: file for file in run.artifacts.all()}
-    if files.keys() != set(Artifact.Kind.values):
-        raise Http404(f"run {pk} has no stored answers to count again")
     results = list(run.results.all())
+    if files.keys() != set(Artifact.Kind.values):
+        if "HX-Request" in request.headers:
+            return _page(request, run, results, stored=False)
+        raise Http404(f"run {pk} has no stored answers to count again")
     key = _key(run, results)
     known = caches["default"].get(key)
     if isinstance(known, dict):
@@ -191,6 +193,7 @@ def _page(
     *,
     counting: bool = False,
     away: bool = False,
+    stored: bool = True,
     wait_seconds: int = 0,
     status: int = 200,
 ) -> HttpResponse:
@@ -200,6 +203,7 @@ def _page(
         "outcome": outcome,
         "counting": counting,
         "away": away,
+        "stored": stored,
         "wait": wait_seconds,
     }
     template, status = "runs/recount.html", 202 if counting else status

@@ -16,8 +16,10 @@ from leaderboard.samples.listing import (
     rows_in,
 )
 from leaderboard.samples.question import (
+    CHOICE_COLUMNS,
     Choice,
     Question,
+    choices_of,
     is_withheld,
     letter,
     read_question,
@@ -34,6 +36,7 @@ from leaderboard.samples.vectors import Layout, Vector, by_result
 from leaderboard.samples.waffle import Waffle, draw_waffle
 
 __all__ = [
+    "CHOICE_COLUMNS",
     "LONGEST_TEXT",
     "MARGINS",
     "NO_PICK",
@@ -58,6 +61,7 @@ __all__ = [
     "as_written",
     "by_result",
     "checking",
+    "choices_of",
     "costs",
     "draw_waffle",
     "excerpts",

@@ -29,6 +29,10 @@ SHORT_CONTINUATION = 4
 """Continuations up to this length (letters) are shown side by side after the prompt."""
 
 
+CHOICE_COLUMNS = ("choices", "gold", "pick", "responses.list.element.loglikelihood")
+"""Of a samples file, what choices are made of."""
+
+
 @dataclass(frozen=True)
 class Choice:
     """One choice with its loglikelihood, and its share of the likelihoods of all."""
@@ -217,7 +221,7 @@ def read_question(sample: dict[str, Any]) -> Question:
         asked=asked,
         continuations=_continuations(sample, [continuation for _, continuation in requests]),
         requests=requests if len(contexts) > 1 else (),
-        choices=_choices(sample),
+        choices=choices_of(sample),
         shots=shots,
         n_context_tokens=max((r["n_context_tokens"] for r in responses), default=0),
         n_truncated=max((r["n_truncated"] for r in responses), default=0),
@@ -276,7 +280,8 @@ def _continuations(sample: dict[str, Any], continuations: list[str]) -> tuple[st
     return (own[pick if pick is not None else 0],)
 
 
-def _choices(sample: dict[str, Any]) -> tuple[Choice, ...]:
+def choices_of(sample: dict[str, Any]) -> tuple[Choice, ...]:
+    """The choices of a sample; of its columns only CHOICE_COLUMNS are needed."""
     texts = sample["choices"] or ()
     values = [response["loglikelihood"] for response in sample["responses"]][: len(texts)]
     if not texts or len(values) < len(texts):

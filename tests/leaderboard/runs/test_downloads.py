@@ -131,6 +131,9 @@ def test_what_no_run_has_is_not_found(client: Client, run: Run) -> None:
     assert 'id="downloads"' not in get(client, f"/runs/{run.pk}")
     waiting = make.make_submission(make.make_variant("lab/one"), make.make_suite()).runs.first()
     assert client.get(f"/runs/{waiting.pk}/recount").status_code == 404
+    assert client.get(f"/runs/{run.pk}/recount").status_code == 404
+    part = client.get(f"/runs/{run.pk}/recount", headers={"HX-Request": "true"})
+    assert (part.status_code, "not stored here" in part.text) == (200, True)
 
 
 def test_a_lost_samples_file_costs_the_browser_and_not_the_number(
