@@ -23,7 +23,7 @@ def warm_up() -> None:
     from django.db import DatabaseError, connection
     from django.urls import reverse
 
-    from leaderboard.board import Wanted
+    from leaderboard.board import BoardQuery
     from leaderboard.snapshot import (
         EVERY,
         published,  # tables can be imported only after the setup
@@ -31,7 +31,7 @@ def warm_up() -> None:
 
     try:
         for style in published.styles_shown(settings.PLUMBLINE_SUITE):
-            address = reverse("styles") if style == EVERY else Wanted(style=style).url()
+            address = reverse("styles") if style == EVERY else BoardQuery(style=style).url()
             _show(address, settings.ALLOWED_HOSTS[0])
         _show(reverse("queue"), settings.ALLOWED_HOSTS[0])
     except (DatabaseError, OSError):

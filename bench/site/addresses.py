@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 
 from django.urls import reverse
 
-from leaderboard.board import Wanted, view_of
+from leaderboard.board import BoardQuery, view_of
 from leaderboard.models import Artifact, HubModel, Run, Suite, TaskVersion
 from leaderboard.models.run import State
 from leaderboard.samples import QUESTIONS_ON_PAGE
@@ -44,9 +44,9 @@ def kinds(suite: Suite, *, filters: int, models: int, seed: int = 0) -> list[Kin
     return [
         Kind("board, first page", [reverse("board")], 30, 0.05),
         Kind("board, any filter", list(_filters(board, filters, draw)), 32, 0.05),
-        Kind("board, another style", [Wanted(style=style).url() for style in styles], 8, 0.05),
+        Kind("board, another style", [BoardQuery(style=style).url() for style in styles], 8, 0.05),
         Kind("board, all columns", _all_columns(board), 4, 0.05),
-        Kind("board as CSV", [Wanted(cols="all", q="7b").url(to="board-csv")], 1),
+        Kind("board as CSV", [BoardQuery(cols="all", q="7b").url(to="board-csv")], 1),
         Kind("styles", list(_styles(board)), 4),
         Kind("model", [model.get_absolute_url() for model in _models(draw, models)], 8),
         Kind("task", [task.get_absolute_url() for task in _tasks()], 4),
@@ -87,7 +87,7 @@ def _filters(board: Board, count: int, draw: random.Random) -> Iterator[str]:
     seen = {reverse("board")}
     while len(seen) <= count:
         fields = draw.sample(list(values), draw.randrange(1, 4))
-        wanted = Wanted(**{name: draw.choice(values[name]) for name in fields})
+        wanted = BoardQuery(**{name: draw.choice(values[name]) for name in fields})
         address = view_of(board, wanted).wanted.url()
         if address not in seen:
             seen.add(address)
@@ -95,7 +95,7 @@ def _filters(board: Board, count: int, draw: random.Random) -> Iterator[str]:
 
 
 def _all_columns(board: Board) -> list[str]:
-    wanted = (Wanted(cols="all", page=str(page)) for page in range(1, 11))
+    wanted = (BoardQuery(cols="all", page=str(page)) for page in range(1, 11))
     return list(dict.fromkeys(view_of(board, one).wanted.url() for one in wanted))
 
 

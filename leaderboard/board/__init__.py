@@ -5,7 +5,6 @@ from leaderboard.board.filters import facets_of, rows_named
 from leaderboard.board.query import (
     BoardQuery,
     Days,
-    Wanted,
     as_it_stood,
     chosen_board,
     date_problem,
@@ -18,7 +17,6 @@ __all__ = [
     "CUT_SHORT",
     "BoardQuery",
     "Days",
-    "Wanted",
     "as_it_stood",
     "chosen_board",
     "column_keys",

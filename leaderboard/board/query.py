@@ -141,10 +141,6 @@ class BoardQuery:
         return redirect_to(request, self.url())
 
 
-Wanted = BoardQuery
-"""The name that pages use which are not rebuilt yet."""
-
-
 @lru_cache(maxsize=8)
 def _defaults(suite: str) -> dict[str, str]:
     return dict(vars(BoardQuery(suite=suite)))

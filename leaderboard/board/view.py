@@ -23,7 +23,8 @@ from leaderboard.board import filters
 from leaderboard.board.filters import Facets, Filtered, facets_of, rows_named
 from leaderboard.board.query import ALL_COLUMNS, CHANCE, RAW, BoardQuery, date_problem
 from leaderboard.models.task import is_share
-from leaderboard.snapshot import Board, Flags, Floats, Ranks, Scores
+from leaderboard.snapshot import Board, Flags, Floats, Scores
+from leaderboard.stats import bands
 from leaderboard.web import Recent, page_number
 
 PAGE = 50
@@ -148,7 +149,7 @@ def view_of(board: Board, query: BoardQuery) -> View:
     start = (page - 1) * PAGE
     page_rows = lines[start : start + PAGE].tolist()
     found = int(left.sum())
-    bands = bands_among(board, rows) if sort == AVERAGE and not chosen.own_choice else []
+    of_average = bands_among(board, rows) if sort == AVERAGE and not chosen.own_choice else []
     return View(
         board=board,
         query=canonical,
@@ -159,9 +160,9 @@ def view_of(board: Board, query: BoardQuery) -> View:
         ascending=ascending,
         rows=rows,
         copies=copies,
-        bands=bands,
-        band_starts=board.place_among_ranked[[band.leader for band in bands]].astype(np.int32)
-        if bands
+        bands=of_average,
+        band_starts=board.place_among_ranked[[band.leader for band in of_average]].astype(np.int32)
+        if of_average
         else np.zeros(0, np.int32),
         pins=pins,
         ticked=ticked,
@@ -327,26 +328,15 @@ def _fold(facets: Facets, rows: Rows) -> tuple[Rows, dict[int, list[int]]]:
 
 
 def bands_among(board: Board, rows: Rows) -> list[Band]:
-    """Of rows in the board's order, greedily: a band ends before the first model that is proven
-    worse than the band's first, or that nobody compared with it."""
+    """Of rows in the board's order: a band ends before the first model that was shown to be worse
+    than its first, or that nobody compared with it."""
     ranked = rows[board.ranks.rank[rows] > 0]
-    places = board.place_among_ranked[ranked].astype(np.intp)
-    reach = board.ranks.reach
-    bands, start = [], 0
-    while start < len(places):
-        apart = places[start + 1 : start + 1 + reach] - places[start]
-        near = apart[apart <= reach]
-        worse = _proven(board.ranks, int(places[start]))[near - 1]
-        members = int(np.argmax(worse)) if worse.any() else len(near)
-        bands.append(Band(int(ranked[start]), int(ranked[start + members]), members))
-        start += members + 1
-    return bands
-
-
-def _proven(ranks: Ranks, place: int) -> Flags:
-    """Shape (reach,): whether the model at this place among the ranked was proven better than the
-    one `d + 1` places below."""
-    return np.unpackbits(ranks.better[place], count=ranks.reach).astype(np.bool_)
+    starts = bands(board.ranks.claims, board.place_among_ranked[ranked].astype(np.intp))
+    ends = [*starts, len(ranked)][1:]
+    return [
+        Band(int(ranked[start]), int(ranked[end - 1]), end - start - 1)
+        for start, end in zip(starts, ends, strict=True)
+    ]
 
 
 def span_among(board: Board, rows: Rows, row: int) -> tuple[int, int, int]:
@@ -356,11 +346,11 @@ def span_among(board: Board, rows: Rows, row: int) -> tuple[int, int, int]:
     at, reach = int(board.place_among_ranked[row]), board.ranks.reach
     below = places[places > at] - at
     worse = int((below > reach).sum())
-    worse += int(_proven(board.ranks, at)[below[below <= reach] - 1].sum())
+    claims = board.ranks.claims
+    worse += int(claims[at, below[below <= reach] - 1].sum())
     above = at - places[places < at]
-    bits = above[above <= reach] - 1
-    bytes_of = board.ranks.better[at - 1 - bits, bits // 8]
-    better = int((above > reach).sum()) + int((bytes_of >> (7 - bits % 8) & 1).sum())
+    near = above[above <= reach]
+    better = int((above > reach).sum()) + int(claims[at - near, near - 1].sum())
     average = board.average.value
     rank = 1 + int((average[ranked] > average[row]).sum())
     return rank, 1 + better, len(ranked) - worse

@@ -14,7 +14,7 @@ from django.template.loader import render_to_string
 from django.urls import URLPattern, path, reverse
 from django.views.decorators.http import require_safe
 
-from leaderboard.board import Wanted, chosen_board, column_keys, facets_of
+from leaderboard.board import BoardQuery, chosen_board, column_keys, facets_of
 from leaderboard.board.filters import filter_label, filtered
 from leaderboard.board.query import CHOICES, FILTERS
 from leaderboard.catalogue import suite_asked_for
@@ -52,7 +52,7 @@ class View:
         self.kind, self.address = kind, Address(request, filters | FIELDS, joined)
         style = self.address.choice("style", (OWN, *Style.values))
         self.address.choice("against", AXES)
-        wanted = Wanted(**{name: self.address[name] for name in filters})
+        wanted = BoardQuery(**{name: self.address[name] for name in filters})
         self.suite = suite_asked_for(wanted.suite)
         self.problems: list[str] = []
         self.board: Board | None = None

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Self
 
-from leaderboard.board import Wanted, chosen_board
+from leaderboard.board import BoardQuery, chosen_board
 from leaderboard.compare.differences import (
     Comparison,
     Contrast,
@@ -405,7 +405,7 @@ def other_styles(query: Query, comparison: Comparison) -> Styles | None:
     leads: list[tuple[str, str, str]] = []
     turned: dict[str, Difference] = {}
     for style in dict.fromkeys((OWN, *board.styles)):
-        other = chosen_board(query.suite, Wanted(style=style, at=query.address["at"]))
+        other = chosen_board(query.suite, BoardQuery(style=style, at=query.address["at"]))
         if style == board.style or other is None or not other.row_of.keys() >= set(variants):
             continue
         rows = [other.row_of[variant] for variant in variants]

@@ -12,7 +12,7 @@ from uuid import UUID
 from django.conf import settings
 from django.urls import reverse
 
-from leaderboard.board import Wanted, chosen_board, rows_named
+from leaderboard.board import BoardQuery, chosen_board, rows_named
 from leaderboard.catalogue import suite_asked_for
 from leaderboard.compare.questions import SHOWN, SORTS
 from leaderboard.compare.table import MOST_MODELS, Lineup, lineup_of_models, lineup_of_runs
@@ -126,7 +126,7 @@ def read(address: Address) -> Query:
 
 def _of_models(address: Address) -> Query:
     suite = suite_asked_for(address["suite"])
-    wanted = Wanted(style=address["style"], at=address["at"])
+    wanted = BoardQuery(style=address["style"], at=address["at"])
     board = chosen_board(suite, wanted) if suite else None
     if board is None:
         return Query(address, suite)

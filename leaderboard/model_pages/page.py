@@ -17,7 +17,7 @@ from django.utils.html import conditional_escape
 from django.utils.safestring import SafeString, mark_safe
 from django.views.decorators.http import require_safe
 
-from leaderboard.board import Wanted
+from leaderboard.board import BoardQuery
 from leaderboard.model_pages import pictures, records, sharing, standing
 from leaderboard.model_pages.records import ModelRecord, RunLine, read_model
 from leaderboard.model_pages.scores import Benchmark, benchmarks_of, scores_table
@@ -171,7 +171,7 @@ def _scores(record: ModelRecord, address: Address) -> dict[str, Any]:  # noqa: A
     if not benchmarks or variant is None or suite is None:
         return {}
     found = positions_of(own.board, own.row) if own else []
-    files = Wanted(suite=suite.name, q=record.model.repo_id, cols="all")
+    files = BoardQuery(suite=suite.name, q=record.model.repo_id, cols="all")
     return {
         "scores": scores_table(benchmarks, variant, record.boards.every, found),
         "files": [

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from django.conf import settings
 from django.urls import reverse
 
-from leaderboard.board import Wanted
+from leaderboard.board import BoardQuery
 from leaderboard.models import Suite
 from leaderboard.models.task import Style, is_share
 from leaderboard.snapshot import (
@@ -70,7 +70,7 @@ class Place:
         """The page of the board that it is on, with its row in sight."""
         board, variant = self.board, self.variant
         suite = board.suite if self.current else f"{board.suite}@{board.version}"
-        wanted = Wanted(suite=suite, style=board.style, at_model=str(variant))
+        wanted = BoardQuery(suite=suite, style=board.style, at_model=str(variant))
         return wanted.url(f"m{variant}")
 
     @property

@@ -169,8 +169,6 @@ class Ranks:
     cut_low: Flags
     """Whether the range begins here only because models farther up were not compared."""
     cut_high: Flags
-    band: Ints
-    """Number of the band of models that its first was not shown to be better than, from 0; -1."""
     better: NDArray[np.uint8]
     """Bits, shape (ranked, bytes): bit d of row j says that the j-th ranked model was shown to be
     better than the one d + 1 places below it among the ranked."""
@@ -181,7 +179,12 @@ class Ranks:
     def none(cls, rows: int) -> Ranks:
         zeros, no = np.zeros(rows, np.int32), np.zeros(rows, np.bool_)
         nothing = np.zeros((0, 0), np.uint8)
-        return cls(zeros, zeros, zeros, no, no, np.full(rows, -1, np.int32), nothing, 0)
+        return cls(zeros, zeros, zeros, no, no, nothing, 0)
+
+    @property
+    def claims(self) -> Flags:
+        """`better` as flags, shape (ranked, reach): who was shown to be better than whom."""
+        return np.unpackbits(self.better, axis=1, count=self.reach).astype(np.bool_)
 
     def span(self, row: int) -> str:
         """The ranks that are not excluded; one that was cut off says that it may go on."""
@@ -203,7 +206,7 @@ class Ranks:
         return replace(self, **arrays, better=ranks.better, reach=ranks.reach)
 
 
-_BY_ROW = ("rank", "low", "high", "cut_low", "cut_high", "band")
+_BY_ROW = ("rank", "low", "high", "cut_low", "cut_high")
 
 
 @dataclass(frozen=True)

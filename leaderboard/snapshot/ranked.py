@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from leaderboard.snapshot.columns import ColumnCells
 from leaderboard.snapshot.data import Board, Flags, Ranks
-from leaderboard.snapshot.ranking import RULE, claims, keys_of, parts_of, rank
+from leaderboard.snapshot.ranking import RULE, keys_of, parts_of, rank
 from leaderboard.stats import Earlier
 
 Rows = NDArray[np.int64]
@@ -62,7 +62,7 @@ class _Past:
 
     @property
     def claims(self) -> Earlier:
-        return Earlier(claims(self.board.ranks), _keys(self.board, self.rows), self.place)
+        return Earlier(self.board.ranks.claims, _keys(self.board, self.rows), self.place)
 
     @property
     def all(self) -> bool:

@@ -23,7 +23,7 @@ from leaderboard.snapshot.cells import results_of
 from leaderboard.snapshot.columns import ColumnCells
 from leaderboard.snapshot.data import Floats, Ranks, Scores
 from leaderboard.snapshot.models import Models
-from leaderboard.stats import BoardRanges, Earlier, among, bands, board_ranges
+from leaderboard.stats import BoardRanges, Earlier, among, board_ranges
 
 RULE = 1
 """Of windows: at the models whose keys are lowest among their neighbours. 0: every 500 places."""
@@ -184,25 +184,16 @@ def ranks_left(ranks: Ranks, left: NDArray[np.intp], averages: Floats) -> Ranks:
     """Those of the models at these places among the ranked, by the claims made for all of them."""
     if len(left) < 2:
         return _alone(len(left))
-    return _of(among(claims(ranks), left), averages)
-
-
-def claims(ranks: Ranks) -> NDArray[np.bool_]:
-    """Who was shown to be better than whom, as `BoardRanges.better`."""
-    return np.unpackbits(ranks.better, axis=1, count=ranks.reach).astype(np.bool_)
+    return _of(among(ranks.claims, left), averages)
 
 
 def _of(found: BoardRanges, averages: Floats) -> Ranks:
-    starts = bands(found.better, found.reach)
-    band = np.zeros(len(averages), np.int32)
-    band[starts[1:]] = 1
     return Ranks(
         rank=_ranks(averages),
         low=found.ranges[:, 0].astype(np.int32),
         high=found.ranges[:, 1].astype(np.int32),
         cut_low=found.cut[:, 0],
         cut_high=found.cut[:, 1],
-        band=np.cumsum(band).astype(np.int32),
         better=np.packbits(found.better, axis=1),
         reach=found.reach,
     )
@@ -216,4 +207,4 @@ def _ranks(averages: Floats) -> NDArray[np.int32]:
 def _alone(n: int) -> Ranks:
     one = np.ones(n, np.int32)
     no = np.zeros(n, np.bool_)
-    return Ranks(one, one, one, no, no, np.zeros(n, np.int32), np.zeros((n, 0), np.uint8), 0)
+    return Ranks(one, one, one, no, no, np.zeros((n, 0), np.uint8), 0)

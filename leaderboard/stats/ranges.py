@@ -188,20 +188,21 @@ def among(found: Better, left: NDArray[np.intp]) -> BoardRanges:
     return BoardRanges(*_ranges(better), better, reach)
 
 
-def bands(better: Better, reach: int) -> list[int]:
-    """Where bands of models begin, from `better` of shape (models, reach); the first at 0.
+def bands(better: Better, places: NDArray[np.intp]) -> list[int]:
+    """Where bands of the models at these places begin, as indices into `places`.
 
-    A band goes on until its first model was shown to be better than the next one, or until nobody
-    compared the two. Raises ValueError where `reach` is not that of `better`.
+    `better` is `BoardRanges.better` of all models, `places` rise. A band goes on until its first
+    model was shown to be better than the next one, or until nobody compared the two.
     """
-    if better.ndim != 2 or better.shape[1] != reach:
-        raise ValueError(f"reach: {reach} for better of shape {better.shape}")
-    starts = [0] if len(better) else []
+    reach = better.shape[1]
+    starts = [0] if len(places) else []
     while starts:
         first = starts[-1]
-        beaten = np.flatnonzero(better[first])
-        following = first + 1 + (int(beaten[0]) if len(beaten) else reach)
-        if following >= len(better):
+        apart = places[first + 1 : first + 1 + reach] - places[first]
+        near = apart[apart <= reach]
+        beaten = np.flatnonzero(better[places[first], near - 1])
+        following = first + 1 + (int(beaten[0]) if len(beaten) else len(near))
+        if following >= len(places):
             break
         starts.append(following)
     return starts

@@ -15,7 +15,7 @@ from django.conf import settings
 from django.http import HttpRequest
 from numpy.typing import NDArray
 
-from leaderboard.board import Wanted, date_problem, facets_of, in_order, rows_named, search
+from leaderboard.board import BoardQuery, date_problem, facets_of, in_order, rows_named, search
 from leaderboard.snapshot import EVERY, BestOf, Board, Flags, Scores, StyleGap, in_styles
 from leaderboard.stats import StyleSpreads, style_spreads
 from leaderboard.web import Address, Part, part
@@ -106,9 +106,9 @@ def address_of(request: HttpRequest) -> Address:
     return Address(request, {**usual, **empty, "page": "1"}, {"cols": ","})
 
 
-def wanted(address: Address, style: str = EVERY) -> Wanted:
+def wanted(address: Address, style: str = EVERY) -> BoardQuery:
     """The board of a style that the page is made of, on the day asked for."""
-    return Wanted(suite=address["suite"], style=style, at=address["at"])
+    return BoardQuery(suite=address["suite"], style=style, at=address["at"])
 
 
 def pair_of(board: Board, address: Address) -> tuple[str, str]:

@@ -10,7 +10,7 @@ from django.conf import settings
 from django.urls import reverse
 from django.utils.safestring import SafeString, mark_safe
 
-from leaderboard.board import Wanted, column_keys
+from leaderboard.board import BoardQuery, column_keys
 from leaderboard.disputed import Second, mark, of_board
 from leaderboard.models import Artifact, ItemAnalysis, Run, Suite, SuiteEntry, TaskVersion
 from leaderboard.models.task import Style, is_share
@@ -203,7 +203,7 @@ def standings(board: Board, entry: SuiteEntry) -> Standings | None:
     best = ordered[:ENDS]
     worst = [row for row in ordered[-ENDS:] if row not in best]
     key = column_keys(board)[place]
-    wanted = Wanted(suite=board.suite, style=board.style, sort=key)
+    wanted = BoardQuery(suite=board.suite, style=board.style, sort=key)
     seconds = of_board(board, [*best, *worst], [place])
     of_rows = seconds[place].of_rows if place in seconds else {}
     shown = [_placed(board, row, place, of_rows.get(row)) for row in (*best, *worst)]

@@ -161,7 +161,7 @@ def _runs(models: int, columns: int) -> np.ndarray:
 
 
 def _ranks(average: Scores, listed: list[Model]) -> Ranks:
-    """Ranks with a range of two places to both sides, in bands of five."""
+    """Ranks with a range of two places to both sides."""
     unflagged = np.array([not model.flagged for model in listed], np.bool_)
     rows = np.flatnonzero(unflagged & ~np.isnan(average.value))
     rank = np.arange(1, len(rows) + 1, dtype=np.int32)
@@ -172,7 +172,6 @@ def _ranks(average: Scores, listed: list[Model]) -> Ranks:
         high=np.minimum(rank + 2, len(rows)),
         cut_low=no,
         cut_high=no,
-        band=(rank - 1) // 5,
         better=np.zeros((len(rows), 1), np.uint8),
         reach=8,
     )

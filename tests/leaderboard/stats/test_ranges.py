@@ -124,7 +124,8 @@ def test_windows_agree_with_the_exact_ranges_where_models_are_clearly_apart():
         assert (windows.ranges == exact.ranges).all()
         assert (windows.better == exact.better[:, :reach]).all()
         assert not windows.cut.any()
-        assert bands(windows.better, reach) == bands(exact.better, 59) == [*range(0, 60, 3)]
+        for found in (windows, exact):
+            assert bands(found.better, np.arange(60)) == [*range(0, 60, 3)]
 
 
 def test_windows_begin_at_the_lowest_keys_and_decide_up_to_the_next():
@@ -154,7 +155,8 @@ def test_ranges_that_end_where_nobody_compared_are_cut():
     assert found.ranges[:, 1].tolist() == [min(30, place + 5) for place in range(1, 31)]
     assert found.cut[:, 0].tolist() == [place > 6 for place in range(1, 31)]
     assert found.cut[:, 1].tolist() == [place < 25 for place in range(1, 31)]
-    assert bands(found.better, 5) == [0, 6, 12, 18, 24]
+    assert bands(found.better, np.arange(30)) == [0, 6, 12, 18, 24]
+    assert bands(found.better, np.array([0, 4, 6, 7, 11, 29])) == [0, 2, 5], "of some of them"
 
 
 @given(st.integers(1, 40), st.integers(1, 12), st.integers(0, 1000), st.floats(0, 2))
@@ -178,7 +180,7 @@ def test_ranges_follow_from_the_claims(models, reach, seed, spread):
         beats = sum(j == place for j, _ in claims)
         assert best[place] == 1 + beaten_by + max(0, place - found.reach)
         assert worst[place] == models - beats - max(0, models - 1 - place - found.reach)
-    starts = bands(found.better, found.reach)
+    starts = bands(found.better, np.arange(models))
     assert starts[0] == 0
     for start, end in zip(starts, [*starts[1:], models], strict=True):
         assert start < end
@@ -232,7 +234,6 @@ def test_bad_input_is_named():
         (lambda: board_ranges([1.0, 0.0], lambda _: [], draws=10), "draws"),
         (lambda: board_ranges([1.0, 0.0], lambda _: [], confidence=1), "confidence"),
         (lambda: board_ranges([1.0, 0.0], lambda _: [block([[1.0, 0.0]])]), "blocks"),
-        (lambda: bands(np.zeros((3, 2), dtype=bool), 3), "reach"),
         (lambda: rank_upper_bound([1.0], [1.0, 2.0]), "high"),
     ):
         with pytest.raises(ValueError, match=f"^{name}: "):

@@ -40,7 +40,6 @@ def ranks_with(low: np.ndarray, high: np.ndarray, better: np.ndarray) -> Ranks:
         high=high.astype(np.int32),
         cut_low=no,
         cut_high=no,
-        band=np.zeros(models, np.int32),
         better=np.packbits(better, axis=1),
         reach=reach,
     )
