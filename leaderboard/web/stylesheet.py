@@ -21,7 +21,7 @@ LAYERS = "css"
 PAGES = ("board", "model", "compare", "run", "charts")
 EARLIER_PAGES = (
     *("board", "styles", "samples", "queue"),
-    *("portrait", "charts", "several", "texts"),
+    *("charts", "several", "texts"),
 )
 STYLESHEETS = {
     "plumbline.css": (
