@@ -77,8 +77,10 @@ class Chart:
     where they say nothing."""
     name: str
     """Of its files, without suite and version."""
-    about: Mapping[str, Any]
+    about: Mapping[str, str]
     """What its files are of, besides the suite."""
+    counts: Mapping[str, int]
+    """How many models there are in it, and are not."""
     heads: Sequence[str]
     """Of the table's columns: the row's name, its main number, then anything else."""
     rows: int
@@ -94,7 +96,3 @@ class Chart:
     choices: Sequence[Choice] = ()
     notes: Mapping[str, Any] = field(default_factory=dict)
     """What the template's own words and picture are made of."""
-
-
-def two_places(number: float) -> str:
-    return f"{round(number, 2) + 0.0:.2f}".replace("-", "−")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 from django.conf import settings
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
@@ -25,7 +24,7 @@ from leaderboard.charts.questions import questions
 from leaderboard.charts.spread import spread
 from leaderboard.models import Suite
 from leaderboard.models.task import Style
-from leaderboard.snapshot import EVERY, OWN, Board, Flags, TableFile, published, table_file
+from leaderboard.snapshot import EVERY, OWN, Board, Flags, Front, TableFile, published, table_file
 from leaderboard.tasks.column import analysed_column
 from leaderboard.templatetags.figures import day_of
 from leaderboard.web import Address, kept, part, throttle
@@ -40,6 +39,7 @@ FILES = {kind: f"charts-by-{kind}" if kind in AXES else f"charts-{kind}"
 FIELDS = {"score": AVERAGE, "against": SIZE, "on": "", "legend": "type", "task": "",
           "benchmark": "", "page": "1"}  # fmt: skip
 """Of the address, besides the board's filters."""
+NOT_LISTED = {"X-Robots-Tag": "noindex"}
 
 
 class View:
@@ -81,9 +81,11 @@ class View:
             return spread(board, address["benchmark"], chosen)
         if self.kind == AGREEMENT:
             return agreement(board, chosen)
-        score = address.choice("score", scores_of(board, keys))
-        legend = address.choice("legend", ("type", "family"))
-        return against(board, keys, score, self.kind, address["on"], legend, chosen)
+        titles, legend = scores_of(board, keys), address.choice("legend", ("type", "family"))
+        score = address.choice("score", titles)
+        column = keys.index(score) if score in keys else None
+        front = Front.of(board, self.kind, column, chosen, address["on"])
+        return against(front, titles, score, legend)
 
     def url(self, kind: str, form: str = "", **changes: object) -> str:
         """Of a chart with the same filters, or of one of its files, whose name has its axis."""
@@ -136,8 +138,9 @@ def _page(request: HttpRequest, kind: str) -> str | HttpResponseBase:
     return render_to_string("charts/page.html", context, request)
 
 
-def _kept(render: Callable[[HttpRequest, str], str | HttpResponseBase], kind: str,
-          request: HttpRequest) -> HttpResponseBase:  # fmt: skip
+def _kept(
+    render: Callable[[HttpRequest, str], str | HttpResponseBase], kind: str, request: HttpRequest
+) -> HttpResponseBase:
     suite = request.GET.get("suite") or settings.PLUMBLINE_SUITE
     return kept.answer(request, lambda: published.edition(suite), lambda: render(request, kind))
 
@@ -148,19 +151,19 @@ def charts(request: HttpRequest) -> HttpResponseBase:
     return _kept(_page, Address(request, FIELDS).choice("against", AXES), request)
 
 
+def _figure_text(request: HttpRequest, kind: str) -> str:
+    from plotly.utils import PlotlyJSONEncoder
+
+    view = View(request, kind)
+    _, chart = view.drawn
+    if chart.figure is None:
+        raise Http404("there is nothing to draw yet")
+    figure = chart.figure(part(view.address, "page", chart.rows, chart.per_page).slice)
+    return json.dumps(figure.to_plotly_json(), cls=PlotlyJSONEncoder, ensure_ascii=False)
+
+
 def _figure(kind: str, request: HttpRequest) -> HttpResponseBase:
-    def render(request: HttpRequest, kind: str) -> str:
-        from plotly.utils import PlotlyJSONEncoder
-
-        view = View(request, kind)
-        _, chart = view.drawn
-        if chart.figure is None:
-            raise Http404("there is nothing to draw yet")
-        shown = part(view.address, "page", chart.rows, chart.per_page)
-        figure = chart.figure(shown.slice).to_plotly_json()
-        return json.dumps(figure, cls=PlotlyJSONEncoder, ensure_ascii=False)
-
-    response = _kept(render, kind, request)
+    response = _kept(_figure_text, kind, request)
     response["Content-Type"] = "application/json"
     return response
 
@@ -174,8 +177,7 @@ def _svg(kind: str, request: HttpRequest) -> HttpResponseBase:
     _, chart = view.drawn
     picture = render_to_string("charts/agreement.svg", {"chart": chart, "alone": True})
     name = {"Content-Disposition": f'attachment; filename="{view.name}.svg"'}
-    return HttpResponse(picture, content_type="image/svg+xml",
-                        headers={**name, "X-Robots-Tag": "noindex"})  # fmt: skip
+    return HttpResponse(picture, content_type="image/svg+xml", headers=NOT_LISTED | name)
 
 
 def _file(kind: str, request: HttpRequest) -> TableFile:
@@ -184,25 +186,21 @@ def _file(kind: str, request: HttpRequest) -> TableFile:
     if view.problems:
         raise table_file.Refused(view.problems)
     page = view.url(kind, suite=f"{board.suite}@{board.version}")
-    about: dict[str, Any] = {
-        "suite": board.suite,
-        "suite_version": board.version,
-        **{name: value for name, value in chart.about.items() if isinstance(value, str)},
-        "built": board.built.isoformat(),
-        "data_version": board.data_version,
+    about = {
+        **{"suite": board.suite, "suite_version": board.version, **chart.about},
+        **{"built": board.built.isoformat(), "data_version": board.data_version},
         "address": request.build_absolute_uri(page),
     }
-    counts = {name: value for name, value in chart.about.items() if not isinstance(value, str)}
-    return TableFile(view.name, board.built, about, counts, chart.batches, chart.rows_are)
+    return TableFile(view.name, board.built, about, chart.counts, chart.batches, chart.rows_are)
 
 
 def _addresses(kind: str, name: str) -> list[URLPattern]:
+    """Of a page and its files. The old address of a picture leads to its page, and has no name."""
     picture, figure = (require_safe(partial(view, kind)) for view in (_svg, _figure))
     drawn = path(f"{name}.plotly.json", figure, name=f"{name}-plotly")
-    # The old address of a picture leads to its page, and has no name: nothing here links to it.
-    files = [path(f"{name}.svg", picture), *table_file.addresses(name, partial(_file, kind))]
     if kind == AGREEMENT:
         drawn = path(f"{name}.svg", picture, name=f"{name}-svg")
+    files = [path(f"{name}.svg", picture), *table_file.addresses(name, partial(_file, kind))]
     page = path(name, require_safe(partial(_kept, _page, kind)), name=name)
     return [drawn, *files] if kind in AXES else [page, drawn, *files]
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
 
-from leaderboard.charts.chart import Cell, Chart, Choice, Group, two_places
+from leaderboard.charts.chart import Cell, Chart, Choice, Group
 from leaderboard.models import Run, SuiteEntry
 from leaderboard.tasks.items import Table
-from leaderboard.templatetags.figures import percent, plural
+from leaderboard.templatetags.figures import decimals, percent, plural
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -48,12 +47,12 @@ def questions(
             "benchmark": task.name,
             "benchmark_version": task.version,
             "comparability_key": table.row.comparability_key,
-            "models": table.row.models_n,
         },
+        counts={"models": table.row.models_n},
         heads=("Question", "Models right", "Discrimination", "Key"),
         rows=table.n,
         lines=lambda part: [_line(table, run, place) for place in order[part].tolist()],
-        batches=lambda: _batches(table),
+        batches=table.batches,
         figure=(lambda _: _figure(table, run)) if defined else None,
         rows_are="questions",
         legend=[group._replace(n=n) for group, n in zip(GROUPS, counts, strict=True)],
@@ -67,7 +66,7 @@ def _line(table: Table, run: Run | None, place: int) -> list[Cell]:
     url = f"{run.get_absolute_url()}?doc={table.label(place)}#question" if run else ""
     found = Cell("—", "all alike")
     if table.defined[place]:
-        found = Cell(two_places(float(table.discrimination[place])))
+        found = Cell(decimals(float(table.discrimination[place])))
     return [
         Cell(table.in_words(place), "", url),
         Cell(percent(float(table.difficulty[place]))),
@@ -94,17 +93,3 @@ def _figure(table: Table, run: Run | None) -> Figure:
         GROUPS[number].add_dots(figure, number, cards, 10 if number else 7, **look)
     figure.add_vline(0, line={"color": "var(--brass-fill)", "width": 2})
     return figure
-
-
-def _batches(table: Table) -> Iterator[pa.RecordBatch]:
-    """Every question, in the order of the benchmark."""
-    yield pa.RecordBatch.from_pydict(
-        {
-            "task": [table.tasks[place] for place in table.task.tolist()],
-            "doc_id": pa.array(table.doc_id),
-            "part": [table.parts[place] for place in table.part.tolist()],
-            "difficulty": pa.array(table.difficulty),
-            "discrimination": pa.array(table.discrimination, mask=~table.defined),
-            "suspicious": pa.array(table.suspicious),
-        }
-    )

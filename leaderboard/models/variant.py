@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import ClassVar, Protocol
 
 from django.db import models
@@ -36,6 +37,16 @@ class Dtype(models.TextChoices):
     FLOAT32 = "float32", "float32"
     BFLOAT16 = "bfloat16", "bfloat16"
     FLOAT16 = "float16", "float16"
+
+
+_SIZE = re.compile(r"[-_](?:moe-)?\d+(?:\.\d+)?[bm](?![a-z]).*", re.IGNORECASE)
+"""A model's name from its size on: 7B, 0.5b, 410m."""
+
+
+def family_of(repo_id: str) -> str:
+    """What models of one series share: the name before its size, as in Llama-3.1 and Qwen2.5."""
+    name = repo_id.rpartition("/")[2]
+    return _SIZE.sub("", name) or name
 
 
 class HubModel(OfBoards):

@@ -22,9 +22,10 @@ from leaderboard.snapshot.data import (
     StyleGap,
     run_urls,
 )
-from leaderboard.snapshot.draws import scores_of_draws
 from leaderboard.snapshot.file import Unreadable
+from leaderboard.snapshot.fronts import Front
 from leaderboard.snapshot.models import Model, Models
+from leaderboard.snapshot.spread import Spread
 from leaderboard.snapshot.style_facts import in_styles
 from leaderboard.snapshot.table_file import Refused, TableFile
 
@@ -42,6 +43,7 @@ __all__ = [
     "Crossing",
     "Flags",
     "Floats",
+    "Front",
     "Ints",
     "Model",
     "Models",
@@ -49,6 +51,7 @@ __all__ = [
     "Refused",
     "Score",
     "Scores",
+    "Spread",
     "Standing",
     "StyleGap",
     "TableFile",
@@ -59,6 +62,5 @@ __all__ = [
     "published",
     "recalled",
     "run_urls",
-    "scores_of_draws",
     "table_file",
 ]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import tempfile
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -122,6 +122,19 @@ class Table(Numbered):
     agreements: tuple[Agreement, ...]
     results: frozenset[int] | None
     """Of the models, by primary key; None in files of before they were noted."""
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Every question, in the order of the benchmark."""
+        yield pa.RecordBatch.from_pydict(
+            {
+                "task": [self.tasks[place] for place in self.task.tolist()],
+                "doc_id": pa.array(self.doc_id),
+                "part": [self.parts[place] for place in self.part.tolist()],
+                "difficulty": pa.array(self.difficulty),
+                "discrimination": pa.array(self.discrimination, mask=~self.defined),
+                "suspicious": pa.array(self.suspicious),
+            }
+        )
 
 
 def newest(comparability_key: str) -> ItemAnalysis | None:

@@ -44,7 +44,8 @@ def whole_points(value: float) -> str:
 
 @register.filter
 def decimals(value: float, places: int = 2) -> str:
-    return f"{value:,.{places}f}".replace("-", MINUS)
+    """Never −0.00: what is added to a rounded number makes a zero of minus zero."""
+    return f"{round(value, places) + 0.0:,.{places}f}".replace("-", MINUS)
 
 
 def two_figures(value: float) -> str:

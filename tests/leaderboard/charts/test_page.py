@@ -21,12 +21,13 @@ from hypothesis import strategies as st
 from scipy.stats import pearsonr, spearmanr
 
 from leaderboard.board import column_keys
-from leaderboard.charts.against import AVERAGE, against, family_of
+from leaderboard.charts.against import AVERAGE, against, scores_of
 from leaderboard.charts.questions import MOST_DOTS, questions
 from leaderboard.models import Result, Suite, SuiteEntry
 from leaderboard.models.task import is_share
+from leaderboard.models.variant import family_of
 from leaderboard.samples import vectors
-from leaderboard.snapshot import Board, Cost, Costs
+from leaderboard.snapshot import Board, Cost, Costs, Front
 from leaderboard.stats import bend, front
 from leaderboard.tasks import items
 from leaderboard.templatetags.figures import about_points, span_of_days, two_figures
@@ -440,7 +441,9 @@ def by_cost(axis: str, score: str = AVERAGE, machine: str = "") -> dict[str, dic
     """By name each model that stands on a chart of WITH_COSTS, as its file says."""
     everyone = np.ones(len(WITH_COSTS.models), np.bool_)
     keys = column_keys(WITH_COSTS)
-    chart = against(WITH_COSTS, keys, score, axis, machine, "type", everyone)
+    column = keys.index(score) if score in keys else None
+    front = Front.of(WITH_COSTS, axis, column, everyone, machine)
+    chart = against(front, scores_of(WITH_COSTS, keys), score, "type")
     return {row["model"]: row for batch in chart.batches() for row in batch.to_pylist()}
 
 
