@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from django.contrib import admin
 from django.contrib.sitemaps import views as sitemaps
 from django.urls import path
@@ -14,6 +16,7 @@ from leaderboard.backends import page as backends
 from leaderboard.board import download, picture, reversal
 from leaderboard.board import page as board
 from leaderboard.charts import page as charts
+from leaderboard.charts.against import AXES
 from leaderboard.compare import download as compare_download
 from leaderboard.compare import picture as compare_picture
 from leaderboard.compare import view as compare
@@ -45,7 +48,32 @@ urlpatterns = [
     *table_file.addresses("board", download.file),
     path("styles", styles.styles, name="styles"),
     *table_file.addresses("styles", styles_download.file),
-    *charts.ADDRESSES,
+    path("charts", charts.charts, name="charts"),
+    *(
+        path(name, partial(charts.charts, kind=kind), name=name)
+        for kind, name in charts.FILES.items()
+        if kind not in AXES
+    ),
+    *(
+        path(f"{name}.plotly.json", partial(charts.figure, kind=kind), name=f"{name}-plotly")
+        for kind, name in charts.FILES.items()
+        if kind != charts.AGREEMENT
+    ),
+    *(
+        address
+        for kind, name in charts.FILES.items()
+        for address in table_file.addresses(name, partial(charts.file, kind))
+    ),
+    path(
+        "charts-agreement.svg",
+        partial(charts.picture, kind=charts.AGREEMENT),
+        name="charts-agreement-svg",
+    ),
+    # The old address of any other picture leads to its page; nothing here links to it.
+    *(
+        path(f"{name}.svg", partial(charts.picture, kind=kind))
+        for kind, name in charts.FILES.items()
+    ),
     path("sisters", RedirectView.as_view(pattern_name="charts-agreement", permanent=True)),
     path("compare", compare.compare, name="compare"),
     *table_file.addresses("compare", compare_download.file),

@@ -336,7 +336,7 @@ def _context(
         "picture_url": picture_url(suite, query),
         "share_title": headline(view),
         **finder_context(view),
-        **_sheet_context(view),
+        **sheet_context(view),
         **_view_context(view, newest, query),
     }
 
@@ -368,8 +368,8 @@ def finder_context(view: View) -> dict[str, Any]:
     }
 
 
-def _sheet_context(view: View) -> dict[str, Any]:
-    """What the sheet of filters has fields for."""
+def sheet_context(view: View) -> dict[str, Any]:
+    """What `board/sheet.html` has fields for, and where it leads; charts have the same filters."""
     query, facets = view.query, view.facets
     options = filters.options(facets, query)
     options["maker"] = [
@@ -397,6 +397,8 @@ def _sheet_context(view: View) -> dict[str, Any]:
             for name in TRAITS
             if facets.flags(name).any() or getattr(query, name)
         ],
+        "sheet_url": reverse("board"),
+        "shut_url": query.url(),
         "trait_choices": (("", "Shown"), (ONLY, "Only these"), (HIDE, "Left out")),
     }
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from leaderboard.charts.chart import Cell, Chart, Choice, Group
 from leaderboard.models.task import Style, is_share
-from leaderboard.snapshot import MEASURES, Board, Flags, Front
+from leaderboard.snapshot import MEASURES, Board, Flags, Floats, Front
 from leaderboard.snapshot.fronts import SECONDS, SIZE, TIME, TOKENS
 from leaderboard.stats import bend
 from leaderboard.templatetags import figures
@@ -104,12 +104,15 @@ class Standings:
         axis, across, is_best = self.front.axis, self.front.across, self.front.best
         value, (groups, codes) = np.round(100 * self.front.scores.value, 2), self.groups()
         places = across * (1000 if axis == TIME else 1e-9 if axis == SIZE else 1)
+        # On a logarithmic axis plotly takes dots as they are, but ends and texts as logarithms.
+        logs = places if axis == TIME else np.log10(places)
         cards, figure, best = self.lines(slice(None)), Figure(), np.flatnonzero(is_best)
         scale = {"type": "date"} if axis == TIME else {"type": "log", "tickformat": "~g"}
         words = AXES[axis].lower() + ("" if axis == TIME else ", log scale")
         unit = {SIZE: "B", SECONDS: " s"}.get(axis, "")
-        figure.update_xaxes(title=words, ticksuffix=unit, **scale)
-        figure.update_yaxes(title="average" if self.score == AVERAGE else "score")
+        figure.update_xaxes(title=words, ticksuffix=unit, range=_padded(logs), **scale)
+        up = "average" if self.score == AVERAGE else "score"
+        figure.update_yaxes(title=up, range=_padded(value))
 
         def add_dots(shown: Flags, size: int, **trace: Any) -> None:
             for number, group in enumerate(groups):
@@ -123,8 +126,8 @@ class Standings:
                            mode="lines", hoverinfo="skip", line=line)  # fmt: skip
         add_dots(is_best, 12)
         for at in best[::-1]:  # of two names that have no room, that of the better model stays
-            x, name = places[at] if axis == TIME else np.log10(places[at]), cards[at][0].label
-            figure.add_annotation(x=x, y=value[at], text=name, name=str(codes[at]))
+            name = cards[at][0].label
+            figure.add_annotation(x=logs[at], y=value[at], text=name, name=str(codes[at]))
         return figure
 
     def lines(self, part: slice) -> list[list[Cell]]:
@@ -180,3 +183,10 @@ def scores_of(board: Board, keys: Sequence[str]) -> dict[str, str]:
         for key, column in zip(keys, board.columns, strict=True)
         if is_share(column.metric)
     }
+
+
+def _padded(values: Floats) -> list[float]:
+    """The ends of an axis: plotly's own would make room for names, which stand where there is."""
+    low, high = float(values.min()), float(values.max())
+    room = 0.05 * (high - low) or 1.0
+    return [low - room, high + 1.5 * room]

@@ -67,7 +67,8 @@ def _line(pair: Pair) -> list[Cell]:
 
 def _picture(pairs: Sequence[Pair], known: Sequence[Pair]) -> dict[str, Any]:
     """The fields below the diagonal; each of five colours has a fifth of the known pairs."""
-    titles = {pair.places[side]: pair[side].title for pair in pairs for side in (0, 1)}
+    titles = {pair.places[0]: pair.first.title for pair in pairs}
+    titles |= {pair.places[1]: pair.second.title for pair in pairs}
     width = max(NARROWEST, min(WIDEST, ROOM / len(titles)))
     scale = np.quantile([pair.rho for pair in known], np.linspace(0, 1, len(HEAT) + 1))
     steps = [int(np.sum(pair.rho >= scale[1:-1])) + 1 if pair.is_known else 0 for pair in pairs]

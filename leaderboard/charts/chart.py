@@ -79,7 +79,7 @@ class Chart:
     """Of its files, without suite and version."""
     about: Mapping[str, str]
     """What its files are of, besides the suite."""
-    counts: Mapping[str, int]
+    counts: dict[str, int]
     """How many models there are in it, and are not."""
     heads: Sequence[str]
     """Of the table's columns: the row's name, its main number, then anything else."""

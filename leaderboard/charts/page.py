@@ -4,27 +4,28 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from functools import partial
+from typing import Any
 
 from django.conf import settings
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect
 from django.template.loader import render_to_string
-from django.urls import URLPattern, path, reverse
+from django.urls import reverse
 from django.views.decorators.http import require_safe
 
-from leaderboard.board import BoardQuery, chosen_board, column_keys, facets_of
+from leaderboard.board import BoardQuery, chosen_board, column_keys, facets_of, view_of
 from leaderboard.board.filters import filter_label, filtered
-from leaderboard.board.query import CHOICES, FILTERS
+from leaderboard.board.page import sheet_context
+from leaderboard.board.query import CHOICES, FILTERS, GPUS, style_label
 from leaderboard.catalogue import suite_asked_for
-from leaderboard.charts.against import AVERAGE, AXES, SECONDS, SIZE, TOKENS, against, scores_of
+from leaderboard.charts.against import AVERAGE, AXES, against, scores_of
 from leaderboard.charts.agreement import agreement
 from leaderboard.charts.chart import Chart
 from leaderboard.charts.questions import questions
 from leaderboard.charts.spread import spread
 from leaderboard.models import Suite
-from leaderboard.models.task import Style
 from leaderboard.snapshot import EVERY, OWN, Board, Flags, Front, TableFile, published, table_file
+from leaderboard.snapshot.fronts import SECONDS, SIZE, TOKENS
 from leaderboard.tasks.column import analysed_column
 from leaderboard.templatetags.figures import day_of
 from leaderboard.web import Address, kept, part, throttle
@@ -39,33 +40,33 @@ FILES = {kind: f"charts-by-{kind}" if kind in AXES else f"charts-{kind}"
 FIELDS = {"score": AVERAGE, "against": SIZE, "on": "", "legend": "type", "task": "",
           "benchmark": "", "page": "1"}  # fmt: skip
 """Of the address, besides the board's filters."""
-NOT_LISTED = {"X-Robots-Tag": "noindex"}
 
 
 class View:
     """What an address asks for, and the chart that it is; None where there is nothing yet."""
 
     def __init__(self, request: HttpRequest, kind: str) -> None:
-        filters = {"suite": settings.PLUMBLINE_SUITE, "style": OWN}
-        filters |= dict.fromkeys((*FILTERS, "bits"), "")
+        # A choice that the board does not know becomes its usual one.
+        self.query = BoardQuery.of(request)
+        names = ("suite", "style", *FILTERS, "bits")
+        filters = {name: getattr(BoardQuery(), name) for name in names}
         joined = {**dict.fromkeys(CHOICES, ","), "size": "-"}
         self.kind, self.address = kind, Address(request, filters | FIELDS, joined)
-        style = self.address.choice("style", (OWN, *Style.values))
+        for name in filters:
+            self.address.choice(name, (getattr(self.query, name),))
         self.address.choice("against", AXES)
-        wanted = BoardQuery(**{name: self.address[name] for name in filters})
-        self.suite = suite_asked_for(wanted.suite)
+        self.suite = suite_asked_for(self.query.suite)
         self.problems: list[str] = []
         self.board: Board | None = None
         self.chart: Chart | None = None
         if self.suite:
-            self.board = chosen_board(
-                self.suite, wanted.but(style=EVERY if kind == SPREAD else style)
-            )
+            style = {"style": EVERY} if kind == SPREAD else {}
+            self.board = chosen_board(self.suite, self.query.but(at="", **style))
         if self.suite is None or self.board is None:
             return
-        applied = filtered(facets_of(self.board), wanted)
+        applied = filtered(facets_of(self.board), self.query)
         self.problems = applied.problems
-        self.chips = [(filter_label(name, wanted), self.url(kind, **{name: ""}))
+        self.chips = [(filter_label(name, self.query), self.url(kind, **{name: ""}))
                       for name in applied.masks]  # fmt: skip
         self.chart = self._chart(self.suite, self.board, applied.left(len(self.board.models)))
         for choice in self.chart.choices if self.chart else ():
@@ -75,8 +76,8 @@ class View:
     def _chart(self, suite: Suite, board: Board, chosen: Flags) -> Chart | None:
         address, keys = self.address, column_keys(board)
         if self.kind == QUESTIONS:
-            column = analysed_column(suite, address["task"])
-            return questions(*column) if column else None
+            analysed = analysed_column(suite, address["task"])
+            return questions(*analysed) if analysed else None
         if self.kind == SPREAD:
             return spread(board, address["benchmark"], chosen)
         if self.kind == AGREEMENT:
@@ -116,9 +117,6 @@ def _page(request: HttpRequest, kind: str) -> str | HttpResponseBase:
     shown = part(address, "page", *size, "table")
     if short := address.redirect():
         return short
-    styles = {OWN: "Each task’s own"} | {
-        style: str(Style(style).label) for style in (board.styles if board else ())
-    }
     context = {
         "view": view,
         "chart": chart,
@@ -128,59 +126,82 @@ def _page(request: HttpRequest, kind: str) -> str | HttpResponseBase:
         "source": f"{board.title} {board.version}, {day_of(board.built)}" if board else "",
         "tabs": [(label, view.url(key), key == (TOKENS if kind == SECONDS else kind))
                  for key, label in TABS.items()],
-        "styles": [(style, label, view.url(kind, style=style), style == address["style"])
-                   for style, label in styles.items()],
-        "fields": [(name, address[name]) for name in (*FIELDS, "style", *FILTERS, "bits")],
+         "fields": [(name, address[name]) for name in (*FIELDS, "style", *FILTERS, "bits")],
         "files": {form: view.url(kind, form) for form in ("csv", "json", "parquet")},
         "figure_url": view.url(kind, "plotly") if chart and chart.figure else "",
         "map_style_id": MAP_STYLE_ID,
     }  # fmt: skip
+    if board and kind != QUESTIONS:
+        context |= _finder(view, board)
     return render_to_string("charts/page.html", context, request)
 
 
-def _kept(
-    render: Callable[[HttpRequest, str], str | HttpResponseBase], kind: str, request: HttpRequest
-) -> HttpResponseBase:
+def _finder(view: View, board: Board) -> dict[str, Any]:
+    """The board's filters, which lead to this chart."""
+    kind, query, filters = view.kind, view.query, [name for name in FILTERS if name != "q"]
+    seen = view_of(board, query.but(sort="average", page=1))
+    carried = [(name, view.address[name]) for name in (*FIELDS, "suite", "style", "q")]
+    return sheet_context(seen) | {
+        "seen": seen,
+        "query": query,
+        "carried": [(name, value) for name, value in carried if value and name != "page"],
+        "orders": [],
+        "active": sum(bool(getattr(query, name)) for name in filters),
+        "sheet_url": reverse("charts" if kind in AXES else FILES[kind]),
+        "shut_url": view.url(kind),
+        "clear_url": view.url(kind, **dict.fromkeys((*FILTERS, "bits"), "")),
+        "styles": [(style, style_label(style), view.url(kind, style=style), style == query.style)
+                   for style in (OWN, *board.styles)],
+        "gpus": [(gpu, view.url(kind, gpu=gpu), gpu == query.gpu) for gpu in ("", *GPUS)],
+    }  # fmt: skip
+
+
+def _kept(request: HttpRequest, render: Callable[[], str | HttpResponseBase]) -> HttpResponseBase:
     suite = request.GET.get("suite") or settings.PLUMBLINE_SUITE
-    return kept.answer(request, lambda: published.edition(suite), lambda: render(request, kind))
+    return kept.answer(request, lambda: published.edition(suite), render)
 
 
 @require_safe
-def charts(request: HttpRequest) -> HttpResponseBase:
-    """Size, time or cost, as the address says."""
-    return _kept(_page, Address(request, FIELDS).choice("against", AXES), request)
+def charts(request: HttpRequest, kind: str = "") -> HttpResponseBase:
+    """One with a page of its own, or size, time or cost as the address says."""
+    kind = kind or Address(request, FIELDS).choice("against", AXES)
+    return _kept(request, lambda: _page(request, kind))
 
 
-def _figure_text(request: HttpRequest, kind: str) -> str:
-    from plotly.utils import PlotlyJSONEncoder
+@require_safe
+def figure(request: HttpRequest, kind: str) -> HttpResponseBase:
+    """As plotly's JSON."""
 
-    view = View(request, kind)
-    _, chart = view.drawn
-    if chart.figure is None:
-        raise Http404("there is nothing to draw yet")
-    figure = chart.figure(part(view.address, "page", chart.rows, chart.per_page).slice)
-    return json.dumps(figure.to_plotly_json(), cls=PlotlyJSONEncoder, ensure_ascii=False)
+    def render() -> str:
+        from plotly.utils import PlotlyJSONEncoder
 
+        view = View(request, kind)
+        _, chart = view.drawn
+        if chart.figure is None:
+            raise Http404("there is nothing to draw yet")
+        drawn = chart.figure(part(view.address, "page", chart.rows, chart.per_page).slice)
+        return json.dumps(drawn.to_plotly_json(), cls=PlotlyJSONEncoder, ensure_ascii=False)
 
-def _figure(kind: str, request: HttpRequest) -> HttpResponseBase:
-    response = _kept(_figure_text, kind, request)
+    response = _kept(request, render)
     response["Content-Type"] = "application/json"
     return response
 
 
-def _svg(kind: str, request: HttpRequest) -> HttpResponseBase:
-    """The picture of agreement as a file; the others are drawn by the browser, on their pages."""
+@require_safe
+def picture(request: HttpRequest, kind: str) -> HttpResponseBase:
+    """That of agreement as an SVG; the others are drawn by the browser, on their pages."""
     view = View(request, kind)
     if kind != AGREEMENT:
         return redirect(view.url(kind))
     throttle.count_download(request)
     _, chart = view.drawn
-    picture = render_to_string("charts/agreement.svg", {"chart": chart, "alone": True})
-    name = {"Content-Disposition": f'attachment; filename="{view.name}.svg"'}
-    return HttpResponse(picture, content_type="image/svg+xml", headers=NOT_LISTED | name)
+    svg = render_to_string("charts/agreement.svg", {"chart": chart, "alone": True})
+    named = {"Content-Disposition": f'attachment; filename="{view.name}.svg"'}
+    headers = {**named, "X-Robots-Tag": "noindex"}
+    return HttpResponse(svg, content_type="image/svg+xml", headers=headers)
 
 
-def _file(kind: str, request: HttpRequest) -> TableFile:
+def file(kind: str, request: HttpRequest) -> TableFile:
     view = View(request, kind)
     board, chart = view.drawn
     if view.problems:
@@ -192,20 +213,3 @@ def _file(kind: str, request: HttpRequest) -> TableFile:
         "address": request.build_absolute_uri(page),
     }
     return TableFile(view.name, board.built, about, chart.counts, chart.batches, chart.rows_are)
-
-
-def _addresses(kind: str, name: str) -> list[URLPattern]:
-    """Of a page and its files. The old address of a picture leads to its page, and has no name."""
-    picture, figure = (require_safe(partial(view, kind)) for view in (_svg, _figure))
-    drawn = path(f"{name}.plotly.json", figure, name=f"{name}-plotly")
-    if kind == AGREEMENT:
-        drawn = path(f"{name}.svg", picture, name=f"{name}-svg")
-    files = [path(f"{name}.svg", picture), *table_file.addresses(name, partial(_file, kind))]
-    page = path(name, require_safe(partial(_kept, _page, kind)), name=name)
-    return [drawn, *files] if kind in AXES else [page, drawn, *files]
-
-
-ADDRESSES = [
-    path("charts", charts, name="charts"),
-    *(address for kind, name in FILES.items() for address in _addresses(kind, name)),
-]

@@ -6,10 +6,11 @@ several times; a board has the mean over draws.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
+from uuid import UUID
 
 import numpy as np
 import pyarrow as pa
@@ -105,13 +106,13 @@ class Spread:
                 }
             )
 
-    def _draws(self, column_of: dict[object, Column]) -> dict[object, float]:
+    def _draws(self, column_of: dict[UUID, Column]) -> dict[UUID, float]:
         """What each of these runs scored."""
         if not column_of:
             return {}
-        results: Iterable[tuple[object, str, str, str, float]] = Result.objects.filter(
-            run__in=column_of, subset=""
-        ).values_list("run_id", "task_name", "metric", "filter", "value")
+        results = Result.objects.filter(run__in=column_of, subset="").values_list(
+            "run_id", "task_name", "metric", "filter", "value"
+        )
         return {
             run: value
             for run, *number, value in results

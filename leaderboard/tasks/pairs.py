@@ -60,9 +60,11 @@ class Pairs:
         for (first, one), (second, other) in combinations(
             enumerate(order_of_likeness(found.rho)), 2
         ):
-            rho, *ends = (float(side[one, other]) for side in (found.rho, found.low, found.high))
+            rho, low, high = (
+                float(side[one, other]) for side in (found.rho, found.low, found.high)
+            )
             both = board.columns[one], board.columns[other]
-            pairs.append(Pair(*both, (first, second), rho, *ends, int(found.n[one, other])))
+            pairs.append(Pair(*both, (first, second), rho, low, high, int(found.n[one, other])))
         pairs.sort(key=lambda pair: (not pair.is_known, -pair.rho))
         return cls(pairs, len(rows), len(models))
 
