@@ -15,6 +15,7 @@ from uuid import UUID
 
 import numpy as np
 from django.conf import settings
+from django.db.models import Count
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, HttpResponseRedirect
 from django.shortcuts import render
 from django.template.loader import render_to_string
@@ -46,7 +47,7 @@ from leaderboard.board.reversal import reversal_of
 from leaderboard.board.table import Table, rendered, table_of
 from leaderboard.board.view import ADDED, AVERAGE, MODEL, SIZE, View, column_keys, view_of
 from leaderboard.catalogue import among, every_suite, newest_suite
-from leaderboard.models import ItemAnalysis, Result, Suite
+from leaderboard.models import Artifact, ItemAnalysis, Result, Suite
 from leaderboard.models.task import is_share
 from leaderboard.models.vector import CEILING, KEYS, NOISE
 from leaderboard.samples import Waffle, by_result, draw_waffle
@@ -251,6 +252,8 @@ class CheckedNumber:
     benchmark: str
     value: float
     picture: Waffle
+    countable: bool
+    """Whether its answers are stored here."""
 
 
 def checked_number(view: View) -> CheckedNumber | None:
@@ -268,6 +271,7 @@ def checked_number(view: View) -> CheckedNumber | None:
     )
     places = {board.run_id(leader, place): place for _, place in seen[:3]}
     results = Result.objects.filter(run__in=places, subset="").order_by("pk")
+    results = results.annotate(files=Count("run__artifacts"))
     numbers = {
         places[result.run_id]: result
         for result in results
@@ -280,7 +284,9 @@ def checked_number(view: View) -> CheckedNumber | None:
         if picture and picture.right is not None:
             name = board.models.value(leader, "repo_id").rpartition("/")[2]
             column, result = board.columns[place], numbers[place]
-            return CheckedNumber(result.run_id, name, column.title, result.value, picture)
+            countable = getattr(result, "files") == len(Artifact.Kind.values)  # noqa: B009
+            title = column.title
+            return CheckedNumber(result.run_id, name, title, result.value, picture, countable)
     return None
 
 

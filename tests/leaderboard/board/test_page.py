@@ -16,7 +16,7 @@ from django.test import Client
 
 from leaderboard.board.query import BoardQuery
 from leaderboard.board.view import View, view_of
-from leaderboard.models import Run, Suite, SuiteEntry, Variant
+from leaderboard.models import Artifact, Run, Suite, SuiteEntry, Variant
 from leaderboard.snapshot import Board, Scores
 from leaderboard.web import kept
 from tests.leaderboard import factories as make
@@ -114,6 +114,20 @@ def test_every_rank_has_its_range(client: Client) -> None:
                 assert text.startswith(f"{ranks.rank[row]} {ranks.low[row]}–{ranks.high[row]} ")
             else:
                 assert "no rank" in text
+
+
+def test_the_number_to_check_is_counted_again_only_where_its_answers_are_stored(
+    client: Client, models: dict[str, Variant]
+) -> None:
+    stored = get(client)
+    assert "Check a number" in stored
+    (run,) = set(re.findall(r'hx-get="/runs/([0-9a-f-]+)/recount"', stored))
+    assert models["perfect"].runs.filter(pk=run).exists()
+    Artifact.objects.filter(run=run, kind=Artifact.Kind.SAMPLES).delete()
+    kept.forget()
+    lost = get(client)
+    assert f'href="/runs/{run}">See the run</a>' in lost
+    assert "recount" not in lost
 
 
 def show(suite: Suite, **changes: Any) -> None:
