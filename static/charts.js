@@ -83,8 +83,8 @@
       if (name.name === undefined) return;
       var right = across.l2p(name.x) - 9, wide = pen.measureText(name.text).width + 4, lift = [3, 19].find(function (up_by) {
         var bottom = up.l2p(name.y) - up_by;
-        var own = { left: right - wide, right: right, top: bottom - 17, bottom: bottom };
-        var fits = own.left > -across._offset && right < across._length && own.top > (narrow.matches ? 0 : -24) && bottom < up._length &&
+        var own = { left: right - wide, right: right, top: bottom - (narrow.matches ? 44 : 17), bottom: bottom };
+        var fits = own.left > -across._offset && right < across._length && bottom - 17 > (narrow.matches ? 0 : -24) && bottom < up._length &&
           !hidden.has(name.name) && taken.every(function (other) { return apart(own, other); }) &&
           dots.every(function (dot) { return dot.name === name || apart(own, dot); });
         if (fits) taken.push(own);

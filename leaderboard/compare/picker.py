@@ -16,6 +16,7 @@ from leaderboard.models import Run
 from leaderboard.models.variant import way_of
 from leaderboard.queue import listed, of_model
 from leaderboard.snapshot import Board
+from leaderboard.templatetags.figures import percent
 
 MOST_FOUND = 12
 SUGGESTED = 5
@@ -30,6 +31,10 @@ class Candidate(NamedTuple):
     repo_id: str
     about: str
     url: str
+
+    @property
+    def maker(self) -> str:
+        return self.repo_id.partition("/")[0]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,9 +106,9 @@ def _beside(board: Board, rows: Sequence[int]) -> list[int]:
 
 
 def _candidate(query: Query, board: Board, row: int) -> Candidate:
-    """With its rank, and what tells it from others of its name."""
+    """With its rank and average, and what tells it from others of its name."""
     model, rank = board.models[row], int(board.ranks.rank[row])
-    about = [f"rank {rank:,}"] if rank else []
+    about = [f"rank {rank:,}", f"average {percent(board.average.value[row])}"] if rank else []
     about += filter(None, (model.quantisation or model.dtype, way_of(model), model.commit[:7]))
     return Candidate(model.repo_id, ", ".join(about), _with(query, str(model.variant)))
 
