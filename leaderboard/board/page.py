@@ -217,12 +217,13 @@ def _gpu_url(query: BoardQuery) -> str:
 
 
 def _change(rungs: Sequence[Rung], step: int) -> tuple[str, float] | None:
-    """The next card with how many points it would gain (or lose, where negative)."""
+    """The next card with how many points it would gain or lose; None where that rounds to nothing."""
     at = next(place for place, rung in enumerate(rungs) if rung.chosen)
     other = at + step
     if not 0 <= other < len(rungs) - 1 or not rungs[at].name or not rungs[other].name:
         return None
-    return rungs[other].gpu, abs(rungs[other].average - rungs[at].average)
+    points = abs(rungs[other].average - rungs[at].average)
+    return (rungs[other].gpu, points) if round(points, 3) else None
 
 
 @require_safe
