@@ -217,7 +217,7 @@ def _gpu_url(query: BoardQuery) -> str:
 
 
 def _change(rungs: Sequence[Rung], step: int) -> tuple[str, float] | None:
-    """The next card with how many points it would gain or lose; None where that rounds to nothing."""
+    """The next card with the points it would gain or lose; None where they round to nothing."""
     at = next(place for place, rung in enumerate(rungs) if rung.chosen)
     other = at + step
     if not 0 <= other < len(rungs) - 1 or not rungs[at].name or not rungs[other].name:
