@@ -27,7 +27,7 @@ from leaderboard.compare.questions import (
     preview,
 )
 from leaderboard.compare.six import six
-from leaderboard.compare.table import Task
+from leaderboard.compare.table import Lineup, Task
 from leaderboard.models import edition as editions
 from leaderboard.models.run import run_url
 from leaderboard.models.task import Style
@@ -147,6 +147,7 @@ def _pair(query: Query, comparison: Comparison, address: Address) -> dict[str, A
     return {
         **_shared(query, title.shared),
         "headline": title,
+        "open_on_board": bool(title.words.claim) and _is_open_on_board(query, lineup),
         "wins": wins,
         "win_marks": ["a"] * wins.better + [""] * wins.equal + ["b"] * wins.worse,
         "pins": pins_of(lineup, task),
@@ -156,6 +157,15 @@ def _pair(query: Query, comparison: Comparison, address: Address) -> dict[str, A
         "files": _files(query, task),
         **_questions(comparison, every, chosen, task, address),
     }
+
+
+def _is_open_on_board(query: Query, lineup: Lineup) -> bool:
+    """Whether the board, which tests every pair of its models at once, leaves their order open."""
+    board = query.board
+    if query.runs or board is None:
+        return False
+    one, other = (board.row_of[int(side.key)] for side in lineup.sides)
+    return board.tells_apart(one, other) is False
 
 
 def _questions(

@@ -326,6 +326,13 @@ class Board:
         has = self.ranks.rank > 0
         return np.where(has, np.cumsum(has) - 1, -1).astype(np.int32)
 
+    def tells_apart(self, one: int, other: int) -> bool | None:
+        """Whether one of two rows was shown to be better, among all; None where nobody compared."""
+        first, second = sorted(self.place_among_ranked[[one, other]].tolist())
+        if first < 0 or not 0 < second - first <= self.ranks.reach:
+            return None
+        return bool(np.unpackbits(self.ranks.better[first])[second - first - 1])
+
     def score(self, row: int, column: int) -> Score | None:
         """The cell's number, None where there is none."""
         value = self.scores.value[row, column]

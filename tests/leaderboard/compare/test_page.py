@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+from dataclasses import replace
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from leaderboard.samples import store as artifacts
 from tests.evalcore.toys import evaluated, write_toys
 from tests.leaderboard import engine_runs
 from tests.leaderboard import factories as make
+from tests.leaderboard.boards import publish
 from tests.leaderboard.pages import csv_rows, download, get, json_file, text_of
 from tests.leaderboard.rows import once_per_module
 
@@ -803,3 +805,15 @@ def test_runs_of_every_kind_of_task_can_be_compared(
         shown = get(client, f"{address}&doc={doc}")
         by_question = 'id="question"' in shown
         assert by_question != ("There is nothing to compare question by question" in shown), name
+
+
+def test_a_pair_that_the_board_does_not_tell_apart_says_that_it_tests_all_models(
+    client: Client, pair: str, suite: Suite
+) -> None:
+    assert "leaves their order open" not in get(client, pair)
+    board = make.board(suite)
+    unknown = np.zeros_like(board.ranks.better)
+    publish(replace(board, ranks=replace(board.ranks, better=unknown)), suite)
+    told = text_of(get(client, pair))
+    assert "The board tests all 2 models at once and leaves their order open." in told
+    assert "beyond chance" in told
