@@ -1,20 +1,29 @@
 """The board: what a reader asks of it, as a table, a file and a picture."""
 
 from leaderboard.board import search
-from leaderboard.board.filters import facets_of, rows_named
+from leaderboard.board.filters import facets_of, filter_label, filtered, rows_named
+from leaderboard.board.page import sheet_context
 from leaderboard.board.query import (
+    CHOICES,
+    FILTERS,
+    GPUS,
     BoardQuery,
     Days,
     as_it_stood,
     chosen_board,
     date_problem,
     days_of,
+    style_label,
 )
+from leaderboard.board.reversal import shared_as
 from leaderboard.board.table import CUT_SHORT
 from leaderboard.board.view import column_keys, in_order, view_of
 
 __all__ = [
+    "CHOICES",
     "CUT_SHORT",
+    "FILTERS",
+    "GPUS",
     "BoardQuery",
     "Days",
     "as_it_stood",
@@ -23,8 +32,13 @@ __all__ = [
     "date_problem",
     "days_of",
     "facets_of",
+    "filter_label",
+    "filtered",
     "in_order",
     "rows_named",
     "search",
+    "shared_as",
+    "sheet_context",
+    "style_label",
     "view_of",
 ]

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from leaderboard.charts.chart import Cell, Chart, Choice, Group
 from leaderboard.models.task import Style, is_share
-from leaderboard.snapshot import MEASURES, Board, Flags, Floats, Front
-from leaderboard.snapshot.fronts import SECONDS, SIZE, TIME, TOKENS
+from leaderboard.snapshot import MEASURES, SECONDS, SIZE, TIME, TOKENS, Board, Flags, Floats, Front
 from leaderboard.stats import bend
 from leaderboard.templatetags import figures
 from leaderboard.templatetags.figures import percent

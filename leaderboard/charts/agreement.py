@@ -10,7 +10,7 @@ from django.urls import reverse
 
 from leaderboard.charts.chart import Cell, Chart
 from leaderboard.snapshot import Board, Flags
-from leaderboard.tasks.pairs import Pair, Pairs
+from leaderboard.tasks import Pair, Pairs
 from leaderboard.templatetags.figures import decimals, ends
 
 NAMES, TOP, ROOM = 210, 26, 820

@@ -13,10 +13,20 @@ from django.template.loader import render_to_string
 from django.urls import reverse
 from django.views.decorators.http import require_safe
 
-from leaderboard.board import BoardQuery, chosen_board, column_keys, facets_of, view_of
-from leaderboard.board.filters import filter_label, filtered
-from leaderboard.board.page import sheet_context
-from leaderboard.board.query import CHOICES, FILTERS, GPUS, style_label
+from leaderboard.board import (
+    CHOICES,
+    FILTERS,
+    GPUS,
+    BoardQuery,
+    chosen_board,
+    column_keys,
+    facets_of,
+    filter_label,
+    filtered,
+    sheet_context,
+    style_label,
+    view_of,
+)
 from leaderboard.catalogue import suite_asked_for
 from leaderboard.charts.against import AVERAGE, AXES, against, scores_of
 from leaderboard.charts.agreement import agreement
@@ -24,12 +34,22 @@ from leaderboard.charts.chart import Chart
 from leaderboard.charts.questions import questions
 from leaderboard.charts.spread import spread
 from leaderboard.models import Suite
-from leaderboard.snapshot import EVERY, OWN, Board, Flags, Front, TableFile, published, table_file
-from leaderboard.snapshot.fronts import SECONDS, SIZE, TOKENS
-from leaderboard.tasks.column import analysed_column
+from leaderboard.snapshot import (
+    EVERY,
+    OWN,
+    SECONDS,
+    SIZE,
+    TOKENS,
+    Board,
+    Flags,
+    Front,
+    TableFile,
+    published,
+    table_file,
+)
+from leaderboard.tasks import analysed_column
 from leaderboard.templatetags.figures import day_of
-from leaderboard.web import Address, kept, part, throttle
-from leaderboard.web.plotly_script import MAP_STYLE_ID
+from leaderboard.web import MAP_STYLE_ID, Address, kept, part, throttle
 
 AGREEMENT, QUESTIONS, SPREAD = "agreement", "questions", "spread"
 TABS = {SIZE: "Size", "time": "Time", TOKENS: "Cost", AGREEMENT: "Benchmarks that agree",

@@ -9,7 +9,7 @@ import numpy as np
 
 from leaderboard.charts.chart import Cell, Chart, Choice, Group
 from leaderboard.models import Run, SuiteEntry
-from leaderboard.tasks.items import Table
+from leaderboard.tasks import Table
 from leaderboard.templatetags.figures import decimals, percent, plural
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from leaderboard.model_pages.standing import NEAR, Place, Position
 from leaderboard.snapshot import Board, Score, positions
 from leaderboard.templatetags.design import STYLE_MARKS
 from leaderboard.templatetags.figures import bounds_in, ordinal, parameters, percent
-from leaderboard.web.canvas import length, shorten
+from leaderboard.web import length, shorten
 
 STEPS = (0.0025, 0.005, 0.01, 0.02, 0.05)
 """Widths of a bin of averages; the first that makes few enough of them is taken."""

@@ -25,8 +25,7 @@ from leaderboard.samples import (
 )
 from leaderboard.templatetags.design import monogram_of
 from leaderboard.templatetags.figures import bounds_in, day_of, percent, shown
-from leaderboard.web import Address, canvas
-from leaderboard.web.canvas import INK_2, INK_3, LEFT, RIGHT, STYLE_INKS, Canvas
+from leaderboard.web import INK_2, INK_3, LEFT, RIGHT, STYLE_INKS, Address, Canvas, canvas
 
 RIGHT_ANSWER, OUTLINE, TRACK, OTHER = "#5f9f8a", "#83888f", "#f4f4f0", "#83888f"
 SQUARES_LEFT, SQUARES_WIDTH, SQUARES_HEIGHT = 500, 636, 210

@@ -325,7 +325,7 @@ def _scored(sample: dict[str, Any]) -> tuple[Scored, ...]:
 
 def _tokens(response: dict[str, Any], withheld: bool) -> tuple[Token, ...]:
     values = response.get("token_logprobs") or ()
-    ids, texts = response["token_ids"] or (), response.get("token_texts") or ()
+    ids, texts = response.get("token_ids") or (), response.get("token_texts") or ()
     # A long text has one sum for each window; of withheld tokens there is only the count.
     unknown = (None,) * len(values)
     known = unknown if withheld or len(ids) != len(values) else ids
@@ -338,7 +338,7 @@ def _written(sample: dict[str, Any]) -> tuple[Written, ...]:
         Written(
             response["text"],
             _ended(response),
-            len(response["token_ids"] or ()),
+            len(response.get("token_ids") or ()),
             thoughts=(response.get("thoughts") or "").strip(),
             thought_tokens=response.get("n_thought_tokens"),
             thinking_cut=response.get("thinking") == "cut",

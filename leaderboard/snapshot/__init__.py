@@ -23,7 +23,7 @@ from leaderboard.snapshot.data import (
     run_urls,
 )
 from leaderboard.snapshot.file import Unreadable
-from leaderboard.snapshot.fronts import Front
+from leaderboard.snapshot.fronts import SECONDS, SIZE, TIME, TOKENS, Front
 from leaderboard.snapshot.models import Model, Models
 from leaderboard.snapshot.spread import Spread
 from leaderboard.snapshot.style_facts import in_styles
@@ -34,7 +34,11 @@ __all__ = [
     "MEASURES",
     "OWN",
     "PRECEDENCE",
+    "SECONDS",
+    "SIZE",
     "STANDINGS",
+    "TIME",
+    "TOKENS",
     "BestOf",
     "Board",
     "Column",

@@ -10,8 +10,7 @@ from django.shortcuts import render
 from django.template.loader import render_to_string
 from django.views.decorators.http import require_safe
 
-from leaderboard.board import Days, as_it_stood, chosen_board, days_of
-from leaderboard.board.reversal import shared_as
+from leaderboard.board import Days, as_it_stood, chosen_board, days_of, shared_as
 from leaderboard.catalogue import suite_asked_for
 from leaderboard.models import Suite
 from leaderboard.models.task import Style

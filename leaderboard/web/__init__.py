@@ -2,7 +2,9 @@
 
 from leaderboard.web import background, bearer, canvas, kept, prose, throttle, unseen
 from leaderboard.web.address import Address, page_number, redirect_to, short_address
+from leaderboard.web.canvas import INK_2, INK_3, LEFT, RIGHT, STYLE_INKS, Canvas, length, shorten
 from leaderboard.web.paging import Part, page_links, part, uncounted
+from leaderboard.web.plotly_script import MAP_STYLE_ID
 from leaderboard.web.problem import Problem, Refused
 from leaderboard.web.recent import Recent
 from leaderboard.web.refreshed import Refreshed
@@ -11,9 +13,16 @@ from leaderboard.web.scale import SCALE_STEP, Scale
 from leaderboard.web.span import NO_SPAN, Span, total_span
 
 __all__ = [
+    "INK_2",
+    "INK_3",
+    "LEFT",
+    "MAP_STYLE_ID",
     "NO_SPAN",
+    "RIGHT",
     "SCALE_STEP",
+    "STYLE_INKS",
     "Address",
+    "Canvas",
     "Part",
     "Problem",
     "Recent",
@@ -25,6 +34,7 @@ __all__ = [
     "bearer",
     "canvas",
     "kept",
+    "length",
     "page_links",
     "page_number",
     "page_of",
@@ -32,6 +42,7 @@ __all__ = [
     "prose",
     "redirect_to",
     "short_address",
+    "shorten",
     "throttle",
     "total_span",
     "uncounted",
