@@ -137,9 +137,6 @@ def test_a_models_page_follows_every_change_of_what_it_shows(client: Client, sui
             try_again,
             "ada has submitted 2 commits or precisions",
         ),
-            try_again,
-            "ada has submitted 2 commits or precisions",
-        ),
         "a submission is withdrawn": (
             lambda _: Submission.objects.filter(submitter__username="ada").update(
                 state="withdrawn"
