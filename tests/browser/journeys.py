@@ -92,7 +92,7 @@ def rule_on_a_key(visit: Open, look: Look) -> None:
     ada.goto(f"{anybody.url}/tasks/facts_hybrid")
     ada.get_by_role("link", name="Key court of this benchmark").press("Enter")
     ada.get_by_role("link", name="a run’s list of questions").press("Enter")
-    ada.get_by_role("link", name="Rule on its key").press("Enter")
+    ada.get_by_role("link", name="Report the key").press("Enter")
     ada.get_by_role("heading", name="Is the key of question").wait_for()
     ada.goto(anybody.url + QUESTION)
     ada.get_by_role("button", name="Rule", exact=True).press("Enter")
