@@ -26,7 +26,7 @@ from leaderboard.board.filters import facets_of
 from leaderboard.board.query import CHANCE, COMPACT, BoardQuery
 from leaderboard.board.search import precision_of
 from leaderboard.board.view import AVERAGE, MODEL, View, span_among
-from leaderboard.disputed import Seconds, of_board
+from leaderboard.disputed import Seconds, mark, of_board
 from leaderboard.models import HubModel
 from leaderboard.models.run import lengths_of
 from leaderboard.models.task import Style, is_share
@@ -386,6 +386,9 @@ def _cells_by_row(
         metric = board.columns[place].metric
         urls = _urls(view, place, rows, wide=len(columns) > WIDE)
         titles, marks = _remarks(board, place, rows, lengths[:, at], seconds.get(place))
+        # A wide table has no room for second figures: there they stand in the titles alone.
+        shown = seconds[place].of_rows if place in seconds and len(columns) <= WIDE else {}
+        below = {row: mark(second, metric) for row, second in shown.items()}
         marked = marked or bool(marks)
         sides = (side[:, at].tolist() for side in (chosen.value, chosen.low, chosen.high))
         classes = _CLASSES[heat[:, at] + 6 * best[:, at]].tolist()
@@ -395,7 +398,8 @@ def _cells_by_row(
                 _missing(board, row, place, url)
                 if missing
                 else f'<td role="cell" class="n{css}"><a href="{url}"{titles.get(row, "")}>'
-                f'<b>{text}{marks.get(row, "")}</b><span class="iv">{interval}</span></a></td>'
+                f'<b>{text}{marks.get(row, "")}</b><span class="iv">{interval}</span>'
+                f'{below.get(row, "")}</a></td>'
                 for row, missing, css, url, (text, interval) in zip(
                     rows, unscored[:, at].tolist(), classes, urls, texts, strict=True
                 )

@@ -133,6 +133,7 @@ def test_an_account_is_made_its_password_forgotten_and_replaced_and_it_votes(
     page.get_by_label("User name or e-mail").fill("ada")
     page.get_by_label("Password").fill("another pass phrase")
     page.get_by_label("Password").press("Enter")
+    page.locator("summary[aria-label=Menu]").press("Enter")  # on a phone the account is in the menu
     expect(page.get_by_role("link", name="ada", exact=True)).to_be_visible()
 
     waits = Submission.objects.get(variant__hub_model__repo_id="lab/unlucky")
