@@ -70,6 +70,7 @@
     one('summary', menu).focus();
   }
   root.addEventListener('click', function (event) {
+    if (!event.isTrusted) return;  // a picture that is being saved, by a link's click of Plotly's
     all(MENUS).forEach(function (menu) {
       if (event.target.closest('[data-shut]') && menu.contains(event.target)) {
         event.preventDefault();
@@ -191,7 +192,13 @@
   root.addEventListener('htmx:afterRequest', function (event) {
     if (awaited && awaited.xhr === event.detail.xhr) awaited = null;
   });
-  // What could not be shown in place is shown as a page of its own.
+  // What cannot be shown in place, as a page without a table or an error, is shown as a page of its own.
+  root.addEventListener('htmx:beforeSwap', function (event) {
+    var found = event.detail;
+    if (found.target.id !== 'results' || !found.shouldSwap || /id="results"/.test(found.serverResponse)) return;
+    found.shouldSwap = false;
+    location.href = found.pathInfo.finalRequestPath;
+  });
   ['htmx:responseError', 'htmx:sendError'].forEach(function (name) {
     root.addEventListener(name, function (event) {
       if (event.detail.pathInfo && event.target.closest('#bar, #results')) location.href = event.detail.pathInfo.finalRequestPath;

@@ -88,7 +88,7 @@ def _filters(board: Board, count: int, draw: random.Random) -> Iterator[str]:
     while len(seen) <= count:
         fields = draw.sample(list(values), draw.randrange(1, 4))
         wanted = BoardQuery(**{name: draw.choice(values[name]) for name in fields})
-        address = view_of(board, wanted).wanted.url()
+        address = view_of(board, wanted).query.url()
         if address not in seen:
             seen.add(address)
             yield address
@@ -96,7 +96,7 @@ def _filters(board: Board, count: int, draw: random.Random) -> Iterator[str]:
 
 def _all_columns(board: Board) -> list[str]:
     wanted = (BoardQuery(cols="all", page=str(page)) for page in range(1, 11))
-    return list(dict.fromkeys(view_of(board, one).wanted.url() for one in wanted))
+    return list(dict.fromkeys(view_of(board, one).query.url() for one in wanted))
 
 
 def _styles(board: Board) -> Iterator[str]:

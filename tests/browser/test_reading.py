@@ -21,6 +21,7 @@ from leaderboard.web import background
 from tests.browser.conftest import TINY, Open, board_of_130, evaluate_the_rest
 from tests.browser.looks import PHONE, WIDE, broken, look_once
 from tests.leaderboard import engine_runs
+from tests.leaderboard.boards import publish, synthetic_board
 from tests.shots import Shots
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
@@ -34,9 +35,17 @@ def navigate(page: Page, name: str) -> None:
     page.get_by_role("navigation", name="Main").get_by_role("link", name=name).click()
 
 
+def step_back(page: Page) -> None:
+    """Back loads the page anew: Playwright's own step would take the load for one that broke off."""
+    page.evaluate("document.documentElement.dataset.left = ''; setTimeout(() => history.back())")
+    expect(page.locator("html[data-left]")).to_have_count(0)
+    page.wait_for_load_state()
+
+
 def test_the_board_is_searched_filtered_and_walked_with_keys_without_loading_anew(
     visit: Open, large_board: Suite, shot: Shots
 ) -> None:
+    publish(synthetic_board(130, 12, style="mmlu"), large_board)
     page = visit(viewport=WIDE).go("/")
     count = page.locator("#rest").get_by_role("status")
     expect(count).to_have_text("130 models")
@@ -56,15 +65,13 @@ def test_the_board_is_searched_filtered_and_walked_with_keys_without_loading_ane
     expect(search).to_have_value("llama-0")
     page.get_by_role("link", name="MMLU-style").press("Enter")
     expect(page).to_have_url(re.compile(r"/\?style=mmlu&q=llama-0$"))
+    expect(page.locator("#style-mmlu")).to_have_attribute("aria-current", "true")
     assert page.evaluate("window.notReloaded")
-    # Back loads the page anew: Playwright's own step would take the load for one that broke off.
-    page.evaluate("history.back()")
+    step_back(page)
     expect(page.locator("#style-own")).to_have_attribute("aria-current", "true")
-    page.wait_for_load_state()
-    page.evaluate("history.back()")
+    step_back(page)
     expect(page).to_have_url(re.compile(r"/\?q=llama$"))
     expect(search).to_have_value("llama")
-    page.wait_for_load_state()
     shot(page, "a search")
 
     filters = page.locator("#sheet > summary")
@@ -107,6 +114,9 @@ def test_the_board_is_searched_filtered_and_walked_with_keys_without_loading_ane
     page.keyboard.type("/j")
     expect(search).to_have_value(re.compile("/j"))
     shot(page, "a pinned model")
+
+    page.get_by_role("link", name="Cloze").press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_have_text("This board is being built")
 
 
 def test_the_pages_of_a_model_a_run_a_task_and_of_the_site_lead_to_each_other(

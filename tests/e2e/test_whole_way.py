@@ -89,7 +89,7 @@ def test_a_pasted_id_becomes_a_ranked_row_with_every_sample_behind_it(
 
     shot(page, "evaluated")
 
-    row = page.locator("tbody tr").filter(has_text=name)
+    row = page.locator("tbody tr.row").filter(has_text=name)
     wait_for_the_next_board(page, site, row)
     expect(row).to_have_count(1)
     expect(row).not_to_contain_text("failed")
