@@ -164,7 +164,7 @@ def chosen_board(suite: Suite, query: BoardQuery) -> Board | None:
 def date_problem(query: BoardQuery) -> list[str]:
     if not query.at or query.moment:
         return []
-    return [f"“{query.at}” is no date. Write it as 2025-01-31. Without it you get the newest board."]
+    return [f"“{query.at}” is no date. Write it as 2025-01-31. Without it the board is the newest."]
 
 
 class Days(NamedTuple):

@@ -36,7 +36,7 @@ def navigate(page: Page, name: str) -> None:
 
 
 def step_back(page: Page) -> None:
-    """Back loads the page anew: Playwright's own step would take the load for one that broke off."""
+    """Back loads the page anew: for Playwright's own step that is a load that broke off."""
     page.evaluate("document.documentElement.dataset.left = ''; setTimeout(() => history.back())")
     expect(page.locator("html[data-left]")).to_have_count(0)
     page.wait_for_load_state()
