@@ -88,7 +88,7 @@ def stand_in_home(tmp_path: Path, settings: Any, monkeypatch: pytest.MonkeyPatch
     before = set(psutil.Process().children(recursive=True))
     yield keep_to(tmp_path, settings, monkeypatch)
     left = set(psutil.Process().children(recursive=True)) - before
-    # What an older process begins is its own: the browser of other tests starts helpers at any time.
+    # What an older process begins is its own: the browser of other tests starts helpers any time.
     own = [child for child in left if child.is_running() and not before & set(child.parents())]
     assert own == []
 
