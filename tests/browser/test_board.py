@@ -56,6 +56,12 @@ def test_a_newer_choice_does_not_wait_for_an_older_one(visit: Open) -> None:
     page.locator("#style-own").click()
     expect(page).to_have_url(re.compile(r"/\?sort=-average$"))
     expect(page.locator("#rest").get_by_role("status")).to_have_text("130 models")
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.get_by_label("Search models").fill("llama")
+    page.locator("#by-model").click()
+    page.wait_for_timeout(600)
+    assert [re.sub(r".*/", "", url) for url in asked] == ["?sort=model"]
     assert page.evaluate("window.same")
 
 
@@ -137,6 +143,22 @@ def test_the_open_sheet_keeps_the_focus_and_escape_gives_it_back(visit: Open) ->
     page.keyboard.press("Escape")
     expect(button).to_be_focused()
     assert not page.locator("#sheet .pane").is_visible()
+
+
+def test_a_menu_closes_when_the_focus_leaves_it_and_escape_gives_it_back(visit: Open) -> None:
+    page = visit(viewport=WIDE).go("/")
+    view = page.locator("details.view")
+    button = view.locator("summary")
+    button.press("Enter")
+    page.keyboard.press("Tab")
+    expect(view).to_have_attribute("open", "")
+    page.keyboard.press("Escape")
+    expect(view).not_to_have_attribute("open", "")
+    expect(button).to_be_focused()
+    button.press("Enter")
+    view.get_by_role("button", name="Show").press("Tab")
+    expect(page.get_by_label("Download the board")).to_be_focused()
+    expect(view).not_to_have_attribute("open", "")
 
 
 def test_head_and_first_columns_stay_in_sight(visit: Open) -> None:
