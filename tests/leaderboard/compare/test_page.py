@@ -239,6 +239,21 @@ def test_a_style_that_turns_two_models_round_is_named(client: Client, suite: Sui
     assert f'href="{in_mmlu.replace("&", "&amp;")}">See it' in own
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "names"),
+    [
+        ("lab/heron-3-7b", "lab/finch-3-7b", "heron-3-7b and finch-3-7b"),
+        ("lab/heron-3-7b", "other/heron-3-7b", "lab/heron-3-7b and other/heron-3-7b"),
+    ],
+)
+def test_the_title_has_whole_names_and_makers_where_two_names_are_equal(
+    client: Client, suite: Suite, first: str, second: str, names: str
+) -> None:
+    skill = {"cloze": 0.5, "mmlu": 0.5}
+    alike = [make.evaluated(repo_id, suite, skill, n=N) for repo_id in (first, second)]
+    assert title(get(client, compared(suite, *alike))) == f"{names} cannot be told apart"
+
+
 def test_models_that_cannot_be_told_apart_are_not_ranked(client: Client, suite: Suite) -> None:
     skill = {"cloze": 0.5, "mmlu": 0.5}
     alike = [make.evaluated(f"lab/{name}", suite, skill, n=N) for name in ("one", "other")]
