@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from leaderboard.models import Suite
 from tests.browser.conftest import Open, board_of_130
@@ -39,6 +39,12 @@ def tick(page: Page, place: int) -> str:
     box = page.locator(".board .tick input").nth(place)
     box.check(force=True)
     return box.get_attribute("data-name") or ""
+
+
+def size(of: Locator) -> tuple[float, float]:
+    box = of.bounding_box()
+    assert box is not None
+    return box["width"], box["height"]
 
 
 def test_a_newer_choice_does_not_wait_for_an_older_one(visit: Open) -> None:
@@ -252,6 +258,28 @@ def test_on_a_phone_a_model_is_a_card_with_all_its_scores(visit: Open, shot: Sho
     page.locator("#sheet > summary").click()
     expect(page.get_by_label("Order by")).to_be_visible()
     shot(page, "filters on a phone")
+
+
+@pytest.mark.parametrize(("address", "menus"), [("/", 2), ("/charts", 1)])
+def test_on_a_phone_menus_come_from_below_and_a_tap_outside_closes_them(
+    visit: Open, shot: Shots, address: str, menus: int
+) -> None:
+    page = visit(**PHONE).go(address)
+    found = page.locator("details.pop")
+    assert found.count() == menus
+    for menu in found.all():
+        assert min(size(menu.locator("summary"))) >= 44
+        menu.locator("summary").tap()
+        shot(page, "a menu on a phone")
+        pane = menu.locator(".pop-pane").bounding_box()
+        assert pane is not None
+        assert (pane["x"], pane["width"], pane["y"] + pane["height"]) == (0, 390, 844)
+        for target in menu.locator(".pop-pane").locator("a, label, button").all():
+            if target.is_visible():
+                assert size(target)[1] >= 43.9, target.inner_text()
+        assert too_wide(page) == []
+        page.touchscreen.tap(100, 20)
+        expect(menu).not_to_have_attribute("open", "")
 
 
 @pytest.mark.parametrize("view", ["/gpu/24", "/?gpu=24&bits=4&cols=all", "/?q=nobody&type=chat"])
