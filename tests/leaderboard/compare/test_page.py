@@ -495,6 +495,8 @@ def test_the_picker_finds_adds_and_suggests_models_and_runs(
     assert f'href="/compare?m={strong.pk}"' in html
     for query in ("", "&q=wea"):
         assert f'href="{pair}"' in get(client, f"/compare?m={strong.pk}{query}")
+    html = get(client, f"/compare?m={strong.pk}&q=waek")
+    assert f'href="{pair}"' in html[html.index("Did you mean") :]
     added = client.get(f"/compare?m={strong.pk}&q=lab%2FWEAK")
     assert (added.status_code, added["Location"]) == (302, pair)
     assert "no other model on this board has “zebra”" in text_of(
