@@ -1,6 +1,5 @@
 // The board, quicker: the tray keeps what is ticked over pages and searches, keys lead through the
-// rows, the sheet of filters keeps the focus, sizes have sliders. Without this file all of it is
-// links and forms.
+// rows, sizes have sliders. Without this file all of it is links and forms. Needs inplace.js.
 (function () {
   var root = document, MAX = 6, CHOSEN = 'plumbline-chosen', KEYS_OFF = 'plumbline-keys-off';
   function one(selector, within) { return (within || root).querySelector(selector); }
@@ -63,34 +62,9 @@
     draw();
   });
 
-  // Sheet and menus: one at a time; Escape shuts them and gives the focus back.
-  var MENUS = 'details.sheet[open], details.pop[open]';
-  function shut(menu) {
-    menu.open = false;
-    one('summary', menu).focus();
-  }
   root.addEventListener('click', function (event) {
-    if (!event.isTrusted) return;  // a picture that is being saved, by a link's click of Plotly's
-    all(MENUS).forEach(function (menu) {
-      if (event.target.closest('[data-shut]') && menu.contains(event.target)) {
-        event.preventDefault();
-        shut(menu);
-      } else if (!menu.contains(event.target)) menu.open = false;
-    });
     if (event.target.closest('[data-clear]')) { chosen = []; draw(); }
   });
-  function keepInside(event) {
-    var sheet = one('details.sheet[open]');
-    if (!sheet) return;
-    var stops = all('.pane a[href], .pane button, .pane input:not([type=hidden]), .pane select', sheet).filter(function (stop) {
-      return !stop.disabled && stop.getClientRects().length;
-    });
-    var last = stops[stops.length - 1], at = root.activeElement, inside = one('.pane', sheet).contains(at);
-    if (event.shiftKey ? at === stops[0] || !inside : at === last || !inside) {
-      event.preventDefault();
-      (event.shiftKey ? last : stops[0]).focus();
-    }
-  }
 
   // Sizes: two sliders on a logarithmic scale beside the two numbers.
   function sliders() {
@@ -141,9 +115,7 @@
     one('summary', keys).focus({ preventScroll: true });
   }
   function escape(event) {
-    var open = all(MENUS);
-    open.forEach(shut);
-    if (open.length || !from || !event.target.closest('#keys')) return;
+    if (!from || !event.target.closest('#keys')) return;
     one('#keys').open = false;
     (from === root.body ? one('#results') : from).focus();
     from = null;
@@ -152,8 +124,7 @@
   root.addEventListener('keydown', function (event) {
     var at = event.target, row = at.closest('.board tr.row'), letter = event.key.length === 1;
     if (event.key === 'Escape') return escape(event);
-    if (event.key === 'Tab') return keepInside(event);
-    if (event.ctrlKey || event.metaKey || event.altKey || (letter && !keysOn()) || one(MENUS)) return;
+    if (event.ctrlKey || event.metaKey || event.altKey || (letter && !keysOn()) || one(inPlace.MENUS)) return;
     if (at.matches('input:not([type=checkbox]), select, textarea')) return;
     if (event.key === '/' && one('#q')) one('#q').focus();
     else if (event.key === '?') help();
@@ -181,28 +152,5 @@
     if (root.activeElement === root.body) one('#results').focus({ preventScroll: true });
   });
   htmx.config.refreshOnHistoryMiss = true;
-  // Of two choices made faster than the server answers the newer one counts.
-  var awaited = null;
-  root.addEventListener('htmx:confirm', function () {
-    if (!awaited) return;
-    awaited.error = '';  // htmx would call it an error in the console
-    awaited.xhr.abort();
-  });
-  root.addEventListener('htmx:beforeRequest', function (event) { awaited = event.detail; });
-  root.addEventListener('htmx:afterRequest', function (event) {
-    if (awaited && awaited.xhr === event.detail.xhr) awaited = null;
-  });
-  // What cannot be shown in place, as a page without a table or an error, is shown as a page of its own.
-  root.addEventListener('htmx:beforeSwap', function (event) {
-    var found = event.detail;
-    if (found.target.id !== 'results' || !found.shouldSwap || /id="results"/.test(found.serverResponse)) return;
-    found.shouldSwap = false;
-    location.href = found.pathInfo.finalRequestPath;
-  });
-  ['htmx:responseError', 'htmx:sendError'].forEach(function (name) {
-    root.addEventListener(name, function (event) {
-      if (event.detail.pathInfo && event.target.closest('#bar, #results')) location.href = event.detail.pathInfo.finalRequestPath;
-    });
-  });
   ready();
 })();

@@ -1,5 +1,6 @@
 // Other views of the same page replace what is there: links, searches and choices swap <main> in
 // place, focus and scroll stay, the address goes along. Without this file they are links and forms.
+// Needs inplace.js.
 (function () {
   var root = document, waiting = 0, kept = null;
   function byId(id) { return id ? root.getElementById(id) : null; }
@@ -99,7 +100,9 @@
     kept = { target: target || url.hash.slice(1), jump: jump, sent: {}, chosen: chosen() };
     root.querySelectorAll('#main [type=search]').forEach(function (field) { kept.sent[field.id] = field.value; });
     url.hash = '';
-    inPlace.swap(url.href, 'none');
+    htmx.ajax('GET', url.href, {
+      source: '#main', target: '#main', select: '#main', swap: 'outerHTML show:none', push: 'true'
+    }).catch(function () {});
   }
   root.addEventListener('htmx:beforeSwap', function (event) {
     if (event.detail.target.id === 'main' && kept) remember(kept);
@@ -111,8 +114,19 @@
     restore(was);
   });
 
+  // The link to another view of this page that is followed, to be shown in place; null for any other.
+  function isPlain(event) { return event.button === 0 && !(event.ctrlKey || event.metaKey || event.shiftKey || event.altKey); }
+  function linkHere(event) {
+    var link = event.target.closest('#main a[href]');
+    if (!link || !isPlain(event) || link.target || link.hasAttribute('download')) return null;
+    return leadsHere(link.href) && link.getAttribute('href').charAt(0) !== '#' ? link : null;
+  }
+  function leadsHere(address) {
+    var url = new URL(address, location.href);
+    return url.origin === location.origin && url.pathname === location.pathname;
+  }
   root.addEventListener('click', function (event) {
-    var link = inPlace.linkHere(event);
+    var link = linkHere(event);
     if (!link) return;
     event.preventDefault();
     var pager = link.closest('.pager'), list = pager && pager.closest('section');
@@ -134,7 +148,7 @@
   }
   root.addEventListener('submit', function (event) {
     var form = event.target;
-    if (form.method !== 'get' || !form.closest('#main') || !inPlace.leadsHere(form.action)) return;
+    if (form.method !== 'get' || !form.closest('#main') || !leadsHere(form.action)) return;
     event.preventDefault();
     clearTimeout(waiting);
     submit(form);
@@ -148,4 +162,5 @@
     var form = event.target.form;
     if (form && 'live' in form.dataset && event.target.type === 'search') later(form, 350);
   });
+  htmx.config.refreshOnHistoryMiss = true;
 })();

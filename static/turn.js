@@ -1,21 +1,8 @@
 // ← and → lead from one question to the one before and the one after; whoever is somewhere keeps the
-// focus. Escape shuts the filters. Without this file the links and buttons beside them do.
+// focus. Without this file the links and buttons beside them do.
 (function () {
   var root = document, turned = false;
   var ways = { ArrowLeft: 'prev', ArrowRight: 'next' };
-  // Escape shuts the sheet of filters, and so does its own button; the focus goes back to where it was.
-  function shut(sheet) {
-    sheet.open = false;
-    sheet.querySelector('summary').focus();
-  }
-  root.addEventListener('keydown', function (event) {
-    var sheet = event.key === 'Escape' && root.querySelector('.sheet[open]');
-    if (sheet) shut(sheet);
-  });
-  root.addEventListener('click', function (event) {
-    var button = event.target.closest('[data-shut]');
-    if (button) shut(button.closest('details'));
-  });
   root.addEventListener('keydown', function (event) {
     var at = event.target, way = ways[event.key];
     if (!way || event.ctrlKey || event.metaKey || event.altKey || event.shiftKey) return;

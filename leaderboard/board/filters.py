@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
@@ -231,6 +231,8 @@ class Filtered:
     hits: list[tuple[str, int]]
     """How many models each term of the search finds on the whole board."""
     problems: list[str]
+    near: list[str] = field(default_factory=list)
+    """Searches near to one that finds nothing on the whole board."""
 
     def left(self, models: int, *, without: str = "") -> Flags:
         """Which of so many models pass all filters, or all but one."""
@@ -243,10 +245,12 @@ def filtered(facets: Facets, query: BoardQuery) -> Filtered:
     masks: dict[str, Flags] = {}
     hits: list[tuple[str, int]] = []
     problems: list[str] = []
+    near: list[str] = []
     try:
         search = parse(query.q)
         if search.terms:
             masks["q"], hits = search.found(facets)
+            near = [] if masks["q"].any() else facets.near(query.q)
     except SearchError as error:
         problems.append(f"Nothing was searched: {error}")
     if query.gpu:
@@ -264,7 +268,7 @@ def filtered(facets: Facets, query: BoardQuery) -> Filtered:
         choice = getattr(query, name)
         if choice in (ONLY, HIDE):
             masks[name] = facets.flags(name) == (choice == ONLY)
-    return Filtered(masks, hits, problems)
+    return Filtered(masks, hits, problems, near)
 
 
 def _filter_days(

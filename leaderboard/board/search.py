@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from difflib import get_close_matches
 from functools import cached_property
+from itertools import islice, product
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -42,6 +43,8 @@ _RE2.never_capture = True
 _RE2.log_errors = False
 _RE2.max_mem = 2**20
 _EXAMPLE = "@author:google"
+MOST_NEAR = 3
+"""Suggestions for a search that finds nothing."""
 
 
 class SearchError(ValueError):
@@ -138,6 +141,34 @@ class Catalogue:
         """Parameters of each model."""
         sizes: NDArray[np.int64] = self.models.array("parameters").to_numpy()
         return sizes
+
+    @cached_property
+    def _words(self) -> dict[str, str]:
+        """IDs, makers, names and the words of names, by the same in lower case."""
+        names = {
+            part
+            for repo_id in self.models.values("repo_id")
+            for part in (repo_id, *repo_id.split("/"), *re.split(r"[\W_]+", repo_id))
+        }
+        return {name.lower(): name for name in sorted(names) if len(name) > 2}
+
+    def near(self, text: str) -> list[str]:
+        """Searches that find a model, near to one of plain words that finds none."""
+        words = re.findall(r"[^\s_-]+", text.lower())
+        if not words or any(word[0] in "@/" or ";" in word for word in words):
+            return []
+        ids, choices = self.texts(_ID), []
+        for word in words:
+            known = any(word in repo_id for repo_id in ids)
+            choices.append(
+                [word] if known else get_close_matches(word, self._words, MOST_NEAR, 0.7)
+            )
+        near = [
+            " ".join(self._words.get(word, word) for word in chosen)
+            for chosen in islice(product(*choices), MOST_NEAR**2)
+            if any(all(word in repo_id for word in chosen) for repo_id in ids)
+        ]
+        return near[:MOST_NEAR]
 
 
 Finder = Callable[[Catalogue], Flags]

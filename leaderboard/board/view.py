@@ -112,6 +112,8 @@ class View(Columns):
     hits: list[tuple[str, int]]
     chips: list[tuple[str, str]]
     """Active filters, each with the address that drops it."""
+    near: list[tuple[str, str]]
+    """Where the search finds nothing on the whole board: near ones, each with its address."""
     ways_out: list[tuple[str, str, int]]
     """Where nothing is left: each filter, the address without it, and how many models that has,
     the most first."""
@@ -181,6 +183,7 @@ def view_of(board: Board, query: BoardQuery) -> View:
             (filters.filter_label(name, canonical), _without(canonical, name))
             for name in filtered.masks
         ],
+        near=[(text, canonical.url(q=text, page=1)) for text in filtered.near],
         ways_out=[] if found else _ways_out(filtered, canonical, total),
     )
 

@@ -176,9 +176,6 @@ class Headline:
     """The difference that a pair's page is about."""
 
     sentence: str
-    """With short names, as the page's title has it."""
-    shared: str
-    """With the models' whole names, for places that show it alone."""
     words: InWords
     about: str
     """Which questions it rests on."""
@@ -191,10 +188,7 @@ def headline(comparison: Comparison) -> Headline:
     """Who leads by how much."""
     (pair,) = comparison.pairs
     lineup = comparison.lineup
-    sentence, shared = (
-        _sentence(lineup, pair, [getattr(side, name) for side in lineup.sides])
-        for name in ("short", "name")
-    )
+    sentence = _sentence(lineup, pair, [side.name for side in lineup.sides])
     only = lineup.tasks[0] if len(lineup.tasks) == 1 else None
     words = InWords(pair.result, lineup.metric)
     drawn = words.known if not only or only.drawn_to_scale else None
@@ -205,7 +199,7 @@ def headline(comparison: Comparison) -> Headline:
         if isinstance(found, Difference) and found.questions and (task.weight or only)
     ]
     about = f"same {sum(counted):,} questions" if counted else ""
-    return Headline(sentence, shared, words, about, axis, words.bar(axis) if axis else None)
+    return Headline(sentence, words, about, axis, words.bar(axis) if axis else None)
 
 
 def _sentence(lineup: Lineup, pair: Pair, names: Sequence[str]) -> str:

@@ -86,7 +86,11 @@ def _of_models(query: Query, board: Board) -> Picker:
     matches = [row for row in np.flatnonzero(mask).tolist() if row not in rows]
     if not matches:
         problem = Problem(f"Search: no other model on this board has “{text}”.")
-        return Picker(full=False, problem=problem)
+        facets = facets_of(board)
+        near = [search.parse(name).found(facets)[0] for name in facets.near(text)]
+        found = [row for row in np.flatnonzero(np.any(near, axis=0)).tolist() if row not in rows]
+        groups = [("Did you mean", candidates(found[:MOST_FOUND]))] if found else []
+        return Picker(full=False, problem=problem, groups=groups)
     shown = candidates(matches[:MOST_FOUND])
     more = max(0, len(matches) - MOST_FOUND)
     return Picker(full=False, groups=[("Found", shown)], more=more)

@@ -6,7 +6,6 @@ in `differences.py`.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -50,8 +49,6 @@ class Side:
     letter: str = ""
     name: str = ""
     """The model's name, with what tells it from others of that name on the page."""
-    short: str = ""
-    """The beginning of its name that no other on the page has."""
 
     @property
     def number(self) -> int:
@@ -359,6 +356,9 @@ def named(sides: Sequence[Side]) -> tuple[Side, ...]:
     """The sides with their letters, each with the shortest names that no other has."""
     lettered = [replace(side, letter=letter) for side, letter in zip(sides, LETTERS, strict=False)]
     names = [side.model for side in lettered]
+    times = Counter(names)
+    owners = {name: {side.owner for side in lettered if side.model == name} for name in times}
+    names = [side.repo_id if len(owners[side.model]) > 1 else side.model for side in lettered]
     for qualifier in _QUALIFIERS:
         times = Counter(names)
         words = [qualifier(side) for side in lettered]
@@ -372,35 +372,13 @@ def named(sides: Sequence[Side]) -> tuple[Side, ...]:
             f"{name}, {word}" if name in telling and word else name
             for name, word in zip(names, words, strict=True)
         ]
-    return tuple(
-        replace(
-            side,
-            name=name,
-            short=_shortest(name, [*names[:place], *names[place + 1 :]])
-            if name == side.model
-            else name,
-        )
-        for place, (side, name) in enumerate(zip(lettered, names, strict=True))
-    )
+    return tuple(replace(side, name=name) for side, name in zip(lettered, names, strict=True))
 
 
 _QUALIFIERS: tuple[Callable[[Side], str], ...] = (
-    lambda side: side.owner,
     lambda side: side.quantisation or side.dtype,
     lambda side: side.way,
     lambda side: side.commit[:7],
     lambda side: side.asked,
     lambda side: side.letter,
 )
-SHORTEST = 3
-"""Letters of a short name: fewer say nothing."""
-
-
-def _shortest(name: str, others: Sequence[str]) -> str:
-    """The first words of a name that no other name begins with: Quillon of Quillon-3-14B-Chat."""
-    for end in re.finditer(r"(?<=\w)[-_](?=\w)", name):
-        beginning = name[: end.start()]
-        taken = any(re.match(rf"{re.escape(beginning)}(\W|_|$)", other) for other in others)
-        if len(beginning) >= SHORTEST and not taken:
-            return beginning
-    return name

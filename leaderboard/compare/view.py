@@ -145,7 +145,7 @@ def _pair(query: Query, comparison: Comparison, address: Address) -> dict[str, A
     chosen = next((partings for partings in every if partings.task is task), None)
     title, wins = headline(comparison), pair.tasks
     return {
-        **_shared(query, title.shared),
+        **_shared(query, title.sentence),
         "headline": title,
         "open_on_board": bool(title.words.claim) and _is_open_on_board(query, lineup),
         "wins": wins,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from leaderboard.models import Suite
 from tests.browser.conftest import Open, board_of_130
@@ -41,6 +41,12 @@ def tick(page: Page, place: int) -> str:
     return box.get_attribute("data-name") or ""
 
 
+def size(of: Locator) -> tuple[float, float]:
+    box = of.bounding_box()
+    assert box is not None
+    return box["width"], box["height"]
+
+
 def test_a_newer_choice_does_not_wait_for_an_older_one(visit: Open) -> None:
     window = visit()
     page = window.go("/")
@@ -56,6 +62,12 @@ def test_a_newer_choice_does_not_wait_for_an_older_one(visit: Open) -> None:
     page.locator("#style-own").click()
     expect(page).to_have_url(re.compile(r"/\?sort=-average$"))
     expect(page.locator("#rest").get_by_role("status")).to_have_text("130 models")
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.get_by_label("Search models").fill("llama")
+    page.locator("#by-model").click()
+    page.wait_for_timeout(600)
+    assert [re.sub(r".*/", "", url) for url in asked] == ["?sort=model"]
     assert page.evaluate("window.same")
 
 
@@ -137,6 +149,22 @@ def test_the_open_sheet_keeps_the_focus_and_escape_gives_it_back(visit: Open) ->
     page.keyboard.press("Escape")
     expect(button).to_be_focused()
     assert not page.locator("#sheet .pane").is_visible()
+
+
+def test_a_menu_closes_when_the_focus_leaves_it_and_escape_gives_it_back(visit: Open) -> None:
+    page = visit(viewport=WIDE).go("/")
+    view = page.locator("details.view")
+    button = view.locator("summary")
+    button.press("Enter")
+    page.keyboard.press("Tab")
+    expect(view).to_have_attribute("open", "")
+    page.keyboard.press("Escape")
+    expect(view).not_to_have_attribute("open", "")
+    expect(button).to_be_focused()
+    button.press("Enter")
+    view.get_by_role("button", name="Show").press("Tab")
+    expect(page.get_by_label("Download the board")).to_be_focused()
+    expect(view).not_to_have_attribute("open", "")
 
 
 def test_head_and_first_columns_stay_in_sight(visit: Open) -> None:
@@ -230,6 +258,28 @@ def test_on_a_phone_a_model_is_a_card_with_all_its_scores(visit: Open, shot: Sho
     page.locator("#sheet > summary").click()
     expect(page.get_by_label("Order by")).to_be_visible()
     shot(page, "filters on a phone")
+
+
+@pytest.mark.parametrize(("address", "menus"), [("/", 2), ("/charts", 1)])
+def test_on_a_phone_menus_come_from_below_and_a_tap_outside_closes_them(
+    visit: Open, shot: Shots, address: str, menus: int
+) -> None:
+    page = visit(**PHONE).go(address)
+    found = page.locator("details.pop")
+    assert found.count() == menus
+    for menu in found.all():
+        assert min(size(menu.locator("summary"))) >= 44
+        menu.locator("summary").tap()
+        shot(page, "a menu on a phone")
+        pane = menu.locator(".pop-pane").bounding_box()
+        assert pane is not None
+        assert (pane["x"], pane["width"], pane["y"] + pane["height"]) == (0, 390, 844)
+        for target in menu.locator(".pop-pane").locator("a, label, button").all():
+            if target.is_visible():
+                assert size(target)[1] >= 43.9, target.inner_text()
+        assert too_wide(page) == []
+        page.touchscreen.tap(100, 20)
+        expect(menu).not_to_have_attribute("open", "")
 
 
 @pytest.mark.parametrize("view", ["/gpu/24", "/?gpu=24&bits=4&cols=all", "/?q=nobody&type=chat"])

@@ -480,6 +480,15 @@ def test_a_search_counts_its_hits_and_offers_a_way_out_where_it_finds_nothing(
         assert f"{models} of 130" in text_of(get(client, way.replace("&amp;", "&")))
 
 
+def test_a_search_that_finds_nothing_offers_near_ones_that_do(client: Client) -> None:
+    html = get(client, "/?q=llaam-7&flagged=hide")
+    (way,) = re.findall(r'Did you mean <a href="([^"]+)">Llama 7</a>\?', html)
+    assert way == "/?q=Llama+7&amp;flagged=hide"
+    assert "of 130" in text_of(get(client, "/?q=Llama+7&flagged=hide"))
+    for text in ("llama", "zzzz", "-", "%40author%3Allaam"):
+        assert "Did you mean" not in get(client, f"/?q={text}&arch=phi")
+
+
 def test_pins_marks_and_ticks_are_shown_where_they_belong(client: Client) -> None:
     model = BOARD.models[int(np.flatnonzero(BOARD.ranks.rank == 40)[0])]
     html = get(client, f"/?pin={model.variant}")

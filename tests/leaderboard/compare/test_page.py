@@ -239,6 +239,21 @@ def test_a_style_that_turns_two_models_round_is_named(client: Client, suite: Sui
     assert f'href="{in_mmlu.replace("&", "&amp;")}">See it' in own
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "names"),
+    [
+        ("lab/heron-3-7b", "lab/finch-3-7b", "heron-3-7b and finch-3-7b"),
+        ("lab/heron-3-7b", "other/heron-3-7b", "lab/heron-3-7b and other/heron-3-7b"),
+    ],
+)
+def test_the_title_has_whole_names_and_makers_where_two_names_are_equal(
+    client: Client, suite: Suite, first: str, second: str, names: str
+) -> None:
+    skill = {"cloze": 0.5, "mmlu": 0.5}
+    alike = [make.evaluated(repo_id, suite, skill, n=N) for repo_id in (first, second)]
+    assert title(get(client, compared(suite, *alike))) == f"{names} cannot be told apart"
+
+
 def test_models_that_cannot_be_told_apart_are_not_ranked(client: Client, suite: Suite) -> None:
     skill = {"cloze": 0.5, "mmlu": 0.5}
     alike = [make.evaluated(f"lab/{name}", suite, skill, n=N) for name in ("one", "other")]
@@ -480,6 +495,8 @@ def test_the_picker_finds_adds_and_suggests_models_and_runs(
     assert f'href="/compare?m={strong.pk}"' in html
     for query in ("", "&q=wea"):
         assert f'href="{pair}"' in get(client, f"/compare?m={strong.pk}{query}")
+    html = get(client, f"/compare?m={strong.pk}&q=waek")
+    assert f'href="{pair}"' in html[html.index("Did you mean") :]
     added = client.get(f"/compare?m={strong.pk}&q=lab%2FWEAK")
     assert (added.status_code, added["Location"]) == (302, pair)
     assert "no other model on this board has “zebra”" in text_of(
