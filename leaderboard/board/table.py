@@ -399,7 +399,7 @@ def _cells_by_row(
                 if missing
                 else f'<td role="cell" class="n{css}"><a href="{url}"{titles.get(row, "")}>'
                 f'<b>{text}{marks.get(row, "")}</b><span class="iv">{interval}</span>'
-                f'{below.get(row, "")}</a></td>'
+                f"{below.get(row, '')}</a></td>"
                 for row, missing, css, url, (text, interval) in zip(
                     rows, unscored[:, at].tolist(), classes, urls, texts, strict=True
                 )

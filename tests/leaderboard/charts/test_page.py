@@ -27,7 +27,8 @@ from leaderboard.models import Result, Suite, SuiteEntry
 from leaderboard.models.task import is_share
 from leaderboard.models.variant import family_of
 from leaderboard.samples import vectors
-from leaderboard.snapshot import Board, Cost, Costs
+from leaderboard.snapshot import Board
+from leaderboard.snapshot.data import Cost, Costs
 from leaderboard.stats import bend, front
 from leaderboard.tasks import items
 from leaderboard.templatetags.figures import about_points, span_of_days, two_figures
