@@ -1,13 +1,13 @@
 """The board, which is the front page: every model of a suite in one prompt style.
 
-Read `_page` first: an address becomes a query, the query a view of the newest snapshot, the view a
-table, and all of it goes to one template.
+Read `_kept_page` first: an address becomes a query, the query a view of the newest snapshot. Then
+`_page` makes a table of the view, and all of it goes to one template.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import Any
@@ -51,7 +51,7 @@ from leaderboard.models import Artifact, ItemAnalysis, Result, Suite
 from leaderboard.models.task import is_share
 from leaderboard.models.vector import CEILING, KEYS, NOISE
 from leaderboard.samples import Waffle, by_result, draw_waffle
-from leaderboard.snapshot import EVERY, OWN, Board, Column, published
+from leaderboard.snapshot import EVERY, OWN, Board, published
 from leaderboard.web import kept, page_links
 
 MAX_MAKERS = 8
@@ -71,33 +71,66 @@ CARE = {
 @require_safe
 def board(request: HttpRequest) -> HttpResponseBase:
     """Filtered, sorted and paged by the address alone."""
-    query = BoardQuery.of(request)
-    return kept.answer(
-        request, lambda: published.edition(query.suite), lambda: _page(request, query)
-    )
+    return _kept_page(request, BoardQuery.of(request), _page)
 
 
-def _page(request: HttpRequest, query: BoardQuery) -> str | HttpResponseBase:
-    suites = every_suite()
-    suite = among(suites, query.suite)
-    if suite is None:
-        return _without_suite(request, query)
-    snapshot, first_day = _snapshot(suite, query)
-    if snapshot is None:
-        return _without_board(request, query, suite)
-    view = view_of(snapshot, query)
+@require_safe
+def gpu(request: HttpRequest, memory: int) -> HttpResponseBase:
+    """The best models for a card with so many GB, with what each needs of them."""
+    if str(memory) not in GPUS:
+        raise Http404(f"no card of {memory} GB; there are {', '.join(GPUS)}")
+    given = BoardQuery.of(request)
+    query = BoardQuery(suite=given.suite, style=given.style, bits=given.bits).but(gpu=memory)
+    return _kept_page(request, query, _gpu_page)
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What a page of the board is made from."""
+
+    query: BoardQuery
+    """As asked."""
+    view: View
+    suite: Suite
+    suites: Sequence[Suite]
+    """All there are, the newest last."""
+    first_day: date | None
+    """Of the board's first snapshot."""
+
+
+def _kept_page(
+    request: HttpRequest,
+    query: BoardQuery,
+    render_page: Callable[[HttpRequest, Shown], str | HttpResponseBase],
+) -> HttpResponseBase:
+    """The page that `render_page` makes of the snapshot, or one that says why there is none."""
+
+    def make() -> str | HttpResponseBase:
+        suites = every_suite()
+        suite = among(suites, query.suite)
+        if suite is None:
+            return _without_suite(request, query)
+        snapshot, first_day = _snapshot(suite, query)
+        if snapshot is None:
+            return _without_board(request, query, suite)
+        view = view_of(snapshot, query)
+        return render_page(request, Shown(query, view, suite, suites, first_day))
+
+    return kept.answer(request, lambda: published.edition(query.suite), make)
+
+
+def _page(request: HttpRequest, shown: Shown) -> str | HttpResponseBase:
+    view, suite = shown.view, shown.suite
     if redirect := view.query.redirect(request):
         return redirect
     table = table_of(view, _care(view))
-    context = {
-        **_context(view, table, suite, suites, first_day),
-        "rendered": rendered(table),
-        "front": view.query.is_front_page,
-        "checked": checked_number(view) if view.query.is_front_page else None,
-        "reversal": reversal_of(published.newest(suite, EVERY), view.query.suite)
-        if view.query.is_front_page
-        else None,
-    }
+    context = {**_context(shown, table), "rendered": rendered(table), "front": False}
+    if view.query.is_front_page:
+        context |= {
+            "front": True,
+            "checked": checked_number(view),
+            "reversal": reversal_of(published.newest(suite, EVERY), view.query.suite),
+        }
     return render_to_string("board/page.html", context, request)
 
 
@@ -130,31 +163,12 @@ def _without_board(request: HttpRequest, query: BoardQuery, suite: Suite) -> Htt
     return render(request, "board/without.html", context)
 
 
-@require_safe
-def gpu(request: HttpRequest, memory: int) -> HttpResponseBase:
-    """The best models for a card with so many GB, with what each needs of them."""
-    if str(memory) not in GPUS:
-        raise Http404(f"no card of {memory} GB; there are {', '.join(GPUS)}")
-    given = BoardQuery.of(request)
-    query = BoardQuery(suite=given.suite, style=given.style, bits=given.bits).but(gpu=memory)
-    return kept.answer(
-        request, lambda: published.edition(query.suite), lambda: _gpu_page(request, query)
-    )
-
-
-def _gpu_page(request: HttpRequest, query: BoardQuery) -> str | HttpResponseBase:
-    suites = every_suite()
-    suite = among(suites, query.suite)
-    if suite is None:
-        return _without_suite(request, query)
-    snapshot, first_day = _snapshot(suite, query)
-    if snapshot is None:
-        return _without_board(request, query, suite)
-    view = view_of(snapshot, query)
+def _gpu_page(request: HttpRequest, shown: Shown) -> str:
+    query, view = shown.query, shown.view
     table = table_of(view, gpu=query.gpu)
     rungs = _ladder(view, query)
     context = {
-        **_context(view, table, suite, suites, first_day),
+        **_context(shown, table),
         "rendered": rendered(table, query.gpu, query.bits),
         "gpu": query.gpu,
         "rungs": rungs,
@@ -276,7 +290,8 @@ def checked_number(view: View) -> CheckedNumber | None:
     numbers = {
         places[result.run_id]: result
         for result in results
-        if (result.metric, result.filter) == _number_of(board.columns[places[result.run_id]])
+        if (column := board.columns[places[result.run_id]])
+        and (result.metric, result.filter) == (column.metric, column.filter)
     }
     known = by_result([result.pk for result in numbers.values()])
     for _, place in seen:
@@ -289,10 +304,6 @@ def checked_number(view: View) -> CheckedNumber | None:
             title = column.title
             return CheckedNumber(result.run_id, name, title, result.value, picture, countable)
     return None
-
-
-def _number_of(column: Column) -> tuple[str, str]:
-    return column.metric, column.filter
 
 
 # What stands around the table
@@ -308,16 +319,12 @@ def _care(view: View) -> dict[str, str]:
     return {key: "; ".join(CARE[mark] for mark in of_column) for key, of_column in marks}
 
 
-def _context(
-    view: View, table: Table, suite: Suite, suites: Sequence[Suite], first_day: date | None
-) -> dict[str, Any]:
-    """What the templates name besides the table.
-
-    `suites`: all there are, the newest last; `first_day`: of the board's first snapshot.
-    """
+def _context(shown: Shown, table: Table) -> dict[str, Any]:
+    """What the templates name besides the table."""
+    view, suite = shown.view, shown.suite
     board, query = view.board, view.query
-    newest = {one.name: one for one in suites}
-    days = days_of(suite, query, first_day)
+    newest = {one.name: one for one in shown.suites}
+    days = days_of(suite, query, shown.first_day)
     return {
         "suite": suite,
         "notice": re.split("[.:;]", suite.notice)[0],

@@ -25,9 +25,8 @@ import pyarrow.compute as pc
 import re2
 from numpy.typing import NDArray
 
-from leaderboard.snapshot import Model, Models
+from leaderboard.snapshot import Flags, Model, Models
 
-Flags = NDArray[np.bool_]
 Texts: TypeAlias = Any
 """An Arrow array of strings."""
 

@@ -420,7 +420,7 @@ def _is_best(view: View, block: Any) -> NDArray[np.bool_]:
     """Which of these cells are the best of their whole column, whatever the filters leave; among
     the models that may be ranked."""
     board, (rows, columns) = view.board, (np.ravel(side) for side in block)
-    members, value = positions.members(board), view.scores.value
+    members, value = board.comparable, view.scores.value
     field = value[members][:, columns]
     highest = np.fmax.reduce(field, axis=0, initial=np.nan)
     lowest = np.fmin.reduce(field, axis=0, initial=np.nan)

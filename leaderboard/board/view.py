@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -74,8 +75,31 @@ class Columns:
 
 
 @dataclass(frozen=True, kw_only=True)
-class View(Columns):
-    """Rows are places in the board's arrays, columns places in its columns."""
+class Order:
+    """The models that the filters leave, in order; rows are places in the board's arrays."""
+
+    sort_key: str
+    ascending: bool
+    rows: Rows
+    """All that the filters leave, in order, without the pinned ones."""
+    unfolded: Rows
+    """The same without the copies: what fills the pages."""
+    copies: dict[int, list[int]]
+    """By row the rows after it that are the same weights, asked alike: they fold into it."""
+
+    @property
+    def lines(self) -> int:
+        """Rows of all pages."""
+        return len(self.unfolded)
+
+    @property
+    def pages(self) -> int:
+        return max(1, -(-self.lines // PAGE))
+
+
+@dataclass(frozen=True, kw_only=True)
+class View(Columns, Order):
+    """What one reader sees; columns are places in the board's columns."""
 
     board: Board
     query: BoardQuery
@@ -83,31 +107,15 @@ class View(Columns):
     facets: Facets
     keys: list[str]
     """How addresses and files call each of the board's columns."""
-    sort_key: str
-    ascending: bool
-    rows: Rows
-    """All that the filters leave, in order, without the pinned ones."""
-    copies: dict[int, list[int]]
-    """By row the rows after it that are the same weights, asked alike: they fold into it."""
     bands: list[Band]
     """Of all rows, in order; none where they stand in another order or have no ranks."""
-    band_starts: NDArray[np.int32]
-    """Of each band the place of its leader among the ranked."""
     pins: list[int]
     ticked: list[int]
     found: int
     """How many models the filters leave, pinned ones and copies among them."""
-    total: int
     found_ranks: NDArray[np.int32] | None
     """Ranks of those found, in order; None where no filter leaves a model out."""
     page: int
-    pages: int
-    first: int
-    """Number of the page's first row from 1, copies not counted; 0 where there is none."""
-    last: int
-    lines: int
-    """Rows of all pages."""
-    page_rows: list[int]
     marked: int | None
     hits: list[tuple[str, int]]
     chips: list[tuple[str, str]]
@@ -118,65 +126,65 @@ class View(Columns):
     """Where nothing is left: each filter, the address without it, and how many models that has,
     the most first."""
 
+    @property
+    def total(self) -> int:
+        return len(self.board.models)
+
+    @cached_property
+    def page_rows(self) -> list[int]:
+        rows: list[int] = self.unfolded[(self.page - 1) * PAGE : self.page * PAGE].tolist()
+        return rows
+
+    @property
+    def first(self) -> int:
+        """Number of the page's first row from 1, copies not counted; 0 where there is none."""
+        return (self.page - 1) * PAGE + 1 if self.page_rows else 0
+
+    @property
+    def last(self) -> int:
+        return (self.page - 1) * PAGE + len(self.page_rows)
+
+    @cached_property
+    def band_starts(self) -> NDArray[np.int32]:
+        """Of each band the place of its leader among the ranked."""
+        leaders = np.array([band.leader for band in self.bands], np.intp)
+        return self.board.place_among_ranked[leaders]
+
 
 def view_of(board: Board, query: BoardQuery) -> View:
     """The board as the reader asked for it; what cannot be done is among its `problems`."""
-    facets, keys, total = facets_of(board), column_keys(board), len(board.models)
-    chosen = _columns(board, query, keys)
+    facets, keys = facets_of(board), column_keys(board)
+    columns = _columns(board, query, keys)
     filtered = filters.filtered(facets, query)
-    left = filtered.left(total)
-    pins, unknown = _firsts(board, query.many("pin"))
+    left = filtered.left(len(board.models))
+    pins, pin_problems = _pinned(board, query.many("pin"))
     ticked, _ = _firsts(board, query.many("m"))
-    problems = [*date_problem(query), *filtered.problems, *chosen.problems]
-    problems += _pin_problems(pins, unknown)
-    pins = pins[:MAX_PINS]
+    order = _order(board, query.sort, columns, np.setdiff1d(np.flatnonzero(left), pins))
 
-    sort_key, ascending = _sorting(board, keys, query.sort)
-    unpinned = left.copy()
-    unpinned[pins] = False
-    values = _sort_values(facets, keys, chosen.scores, chosen.average, sort_key)
-    rows = in_order(np.flatnonzero(unpinned), values, ascending=ascending)
-    lines, copies = _fold(facets, rows)
-
-    pages = max(1, -(-len(lines) // PAGE))
-    page = page_number(query.page, last=pages)
-    sort = query.sort if query.sort.removeprefix("-") == sort_key else AVERAGE
-    canonical = query.but(sort=sort, page=page, cols=chosen.cols, score=chosen.score)
-    marked = None
-    if query.at_model:
-        marked, place, problem = _marked(board, query.at_model, lines, copies, pins)
-        problems += problem
-        if place is not None:
-            page, canonical = place // PAGE + 1, canonical.but(page=1)
-    start = (page - 1) * PAGE
-    page_rows = lines[start : start + PAGE].tolist()
+    page = page_number(query.page, last=order.pages)
+    marked, place, mark_problems = _marked(board, query.at_model, order, pins)
+    usual_order = order.sort_key == AVERAGE and not order.ascending
+    canonical = query.but(
+        sort=query.sort if query.sort.removeprefix("-") == order.sort_key else AVERAGE,
+        page=page if place is None else 1,
+        cols=columns.cols,
+        score=columns.score,
+    )
+    problems = [*date_problem(query), *filtered.problems, *columns.problems]
     found = int(left.sum())
-    of_average = bands_among(board, rows) if sort == AVERAGE and not chosen.own_choice else []
     return View(
+        **{**vars(columns), "problems": [*problems, *pin_problems, *mark_problems]},
+        **vars(order),
         board=board,
         query=canonical,
         facets=facets,
         keys=keys,
-        **{**vars(chosen), "problems": problems},
-        sort_key=sort_key,
-        ascending=ascending,
-        rows=rows,
-        copies=copies,
-        bands=of_average,
-        band_starts=board.place_among_ranked[[band.leader for band in of_average]].astype(np.int32)
-        if of_average
-        else np.zeros(0, np.int32),
+        bands=bands_among(board, order.rows) if usual_order and not columns.own_choice else [],
         pins=pins,
         ticked=ticked,
         found=found,
-        total=total,
         found_ranks=_ranks_of(board, left) if filtered.masks else None,
-        page=page,
-        pages=pages,
-        first=start + 1 if page_rows else 0,
-        last=start + len(page_rows),
-        lines=len(lines),
-        page_rows=page_rows,
+        page=page if place is None else place // PAGE + 1,
         marked=marked,
         hits=filtered.hits,
         chips=[
@@ -184,7 +192,7 @@ def view_of(board: Board, query: BoardQuery) -> View:
             for name in filtered.masks
         ],
         near=[(text, canonical.url(q=text, page=1)) for text in filtered.near],
-        ways_out=[] if found else _ways_out(filtered, canonical, total),
+        ways_out=[] if found else _ways_out(filtered, canonical, len(board.models)),
     )
 
 
@@ -282,26 +290,24 @@ def _why(averaged: int, counted: int, own_columns: bool, scale: str) -> str:
 # Order
 
 
-def _sorting(board: Board, keys: Sequence[str], sort: str) -> tuple[str, bool]:
-    """By what rows are sorted, and whether the lowest comes first; the average where unknown."""
-    key = sort.removeprefix("-")
-    if key not in (AVERAGE, MODEL, SIZE, ADDED, *keys):
-        return AVERAGE, False
+def _order(board: Board, sort: str, columns: Columns, rows: Rows) -> Order:
+    """These rows as the reader sorts them; by the average where nobody knows what is asked for."""
+    facets, keys, key = facets_of(board), column_keys(board), sort.removeprefix("-")
+    by_row: dict[str, Floats | NDArray[np.int64]] = {
+        AVERAGE: columns.average.value,
+        MODEL: facets.by_name,
+        SIZE: facets.sizes,
+        ADDED: facets.added,
+    }
+    if key in keys:
+        by_row.setdefault(key, columns.scores.value[:, keys.index(key)])
+    if key not in by_row:
+        sort = key = AVERAGE
     less_is_better = key in keys and not is_share(board.columns[keys.index(key)].metric)
-    return key, (key in _ASCENDING_FIRST or less_is_better) != sort.startswith("-")
-
-
-def _sort_values(
-    facets: Facets, keys: Sequence[str], scores: Scores, average: Scores, key: str
-) -> Floats | NDArray[np.int64]:
-    """What every row of the board is sorted by; NaN for none."""
-    if key == MODEL:
-        return facets.by_name
-    if key == SIZE:
-        return facets.sizes
-    if key == ADDED:
-        return facets.added
-    return average.value if key == AVERAGE else scores.value[:, keys.index(key)]
+    ascending = (key in _ASCENDING_FIRST or less_is_better) != sort.startswith("-")
+    ordered = in_order(rows, by_row[key], ascending=ascending)
+    unfolded, copies = _fold(facets, ordered)
+    return Order(sort_key=key, ascending=ascending, rows=ordered, unfolded=unfolded, copies=copies)
 
 
 def in_order(rows: Rows, values: Floats | NDArray[np.int64], *, ascending: bool) -> Rows:
@@ -377,31 +383,35 @@ def _firsts(board: Board, names: Sequence[str]) -> tuple[list[int], list[str]]:
 
 
 def _marked(
-    board: Board, name: str, lines: Rows, copies: dict[int, list[int]], pins: Sequence[int]
+    board: Board, name: str, order: Order, pins: Sequence[int]
 ) -> tuple[int | None, int | None, list[str]]:
-    """The row that a deep link names, its place among the lines, and why it cannot be shown."""
+    """The row that a deep link names, its place on the pages, and why it cannot be shown."""
+    if not name:
+        return None, None, []
     named = rows_named(board, name)
     if not named:
         return None, None, [f"“{name}” is not on this board. Search for a part of its name."]
     for row in named:
         if row in pins:
             return row, None, []
-    shown = [*named, *(row for row, folded in copies.items() if not set(named).isdisjoint(folded))]
-    places = np.flatnonzero(np.isin(lines, shown))
+    leads = (row for row, folded in order.copies.items() if not set(named).isdisjoint(folded))
+    places = np.flatnonzero(np.isin(order.unfolded, [*named, *leads]))
     if not len(places):
         problem = f"“{name}” is on this board, but these filters leave it out. Drop one of them."
         return None, None, [problem]
-    return int(lines[places[0]]), int(places[0]), []
+    return int(order.unfolded[places[0]]), int(places[0]), []
 
 
-def _pin_problems(pins: Sequence[int], unknown: Sequence[str]) -> list[str]:
+def _pinned(board: Board, names: Sequence[str]) -> tuple[list[int], list[str]]:
+    """The rows on top, and what is wrong with what the reader pinned."""
+    pins, unknown = _firsts(board, names)
     problems = []
     if unknown:
         more = f" and {len(unknown) - 1} more" if len(unknown) > 1 else ""
         problems.append(f"Pinned, but not on this board: “{unknown[0]}”{more}.")
     if len(pins) > MAX_PINS:
         problems.append(f"{len(pins)} models are pinned; the first {MAX_PINS} are shown on top.")
-    return problems
+    return pins[:MAX_PINS], problems
 
 
 def _without(query: BoardQuery, name: str) -> str:

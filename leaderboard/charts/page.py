@@ -28,7 +28,16 @@ from leaderboard.board import (
     view_of,
 )
 from leaderboard.catalogue import suite_asked_for
-from leaderboard.charts.against import AVERAGE, AXES, against, scores_of
+from leaderboard.charts.against import (
+    AVERAGE,
+    AXES,
+    SECONDS,
+    SIZE,
+    TOKENS,
+    Front,
+    against,
+    scores_of,
+)
 from leaderboard.charts.agreement import agreement
 from leaderboard.charts.chart import Chart
 from leaderboard.charts.questions import questions
@@ -37,12 +46,8 @@ from leaderboard.models import Suite
 from leaderboard.snapshot import (
     EVERY,
     OWN,
-    SECONDS,
-    SIZE,
-    TOKENS,
     Board,
     Flags,
-    Front,
     TableFile,
     published,
     table_file,

@@ -18,7 +18,7 @@ from leaderboard.compare.questions import SHOWN, SORTS
 from leaderboard.compare.table import MOST_MODELS, Lineup, lineup_of_models, lineup_of_runs
 from leaderboard.models import MEASURED, Run, Suite
 from leaderboard.models.task import Style
-from leaderboard.queue import listed
+from leaderboard.queue import listed, title_of
 from leaderboard.snapshot import EVERY, OWN, Board
 from leaderboard.web import Address
 
@@ -187,7 +187,7 @@ def _of_runs(address: Address) -> Query:
 
 
 def _unusable(run: Run) -> Problem:
-    name = f"{run.variant.hub_model.repo_id} on {_title(run)}"
+    name = f"{run.variant.hub_model.repo_id} on {title_of(run)}"
     if run.recall is not None:
         text = f"{name} was recalled: {run.recall.reason}. Compare the run that replaces it."
     else:
@@ -198,15 +198,11 @@ def _unusable(run: Run) -> Problem:
 
 def _of_another_benchmark(run: Run, first: Run) -> Problem:
     return Problem(
-        f"{run.variant.hub_model.repo_id} was asked {_title(run)}, the first {_title(first)}. "
+        f"{run.variant.hub_model.repo_id} was asked {title_of(run)}, the first {title_of(first)}. "
         "Two benchmarks have no question in common.",
         f"{reverse('compare')}?run={run.pk}",
-        f"Compare others on {_title(run)}",
+        f"Compare others on {title_of(run)}",
     )
-
-
-def _title(run: Run) -> str:
-    return str(getattr(run, "title"))  # noqa: B009
 
 
 def _too_many(what: str, repo_ids: Sequence[str]) -> Problem:

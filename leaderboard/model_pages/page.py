@@ -17,7 +17,7 @@ from django.utils.html import conditional_escape
 from django.utils.safestring import SafeString, mark_safe
 from django.views.decorators.http import require_safe
 
-from leaderboard.board import BoardQuery
+from leaderboard.board import GPUS, BoardQuery
 from leaderboard.model_pages import pictures, records, sharing, standing
 from leaderboard.model_pages.records import ModelRecord, RunLine, read_model
 from leaderboard.model_pages.scores import Benchmark, benchmarks_of, scores_table
@@ -26,6 +26,7 @@ from leaderboard.models import HubModel, Variant
 from leaderboard.models import edition as editions
 from leaderboard.models.run import run_url
 from leaderboard.models.variant import needed_bytes
+from leaderboard.queue import title_of
 from leaderboard.snapshot import Board
 from leaderboard.templatetags.design import style_sign
 from leaderboard.templatetags.figures import bounds_in, exactly, plural, shown, utc
@@ -34,8 +35,6 @@ from leaderboard.web import Address, kept
 
 SCORES, FIELD, SIZE, FAMILY, RUNS, VERSIONS = ("", "field", "size", "family", "runs", "versions")
 GIBIBYTE = 2**30
-GPUS = (8, 16, 24, 48, 80)
-"""Memory of graphics cards in GB, of 2**30 bytes each."""
 
 
 @require_safe
@@ -125,7 +124,7 @@ def _smallest_gpu(variant: Variant) -> str:
     weights = variant.weight_bytes if variant.quantisation else variant.parameters
     if not weights:
         return ""
-    fits = (gpu for gpu in GPUS if needed_bytes(weights) <= gpu * GIBIBYTE)
+    fits = (gpu for gpu in GPUS if needed_bytes(weights) <= int(gpu) * GIBIBYTE)
     gpu = next(fits, None)
     if gpu is None:
         return ""
@@ -276,7 +275,7 @@ def _runs_table(lines: list[RunLine]) -> SafeString:
         {
             "key": str(line.run.pk),
             "url": run_url(line.run.pk),
-            "title": conditional_escape(getattr(line.run, "title")),  # noqa: B009
+            "title": conditional_escape(title_of(line.run)),
             "style": style_sign(line.run.task.style) + line.run.task.get_style_display(),
             "shots": f"{line.run.shots}-shot",
             "commit": line.run.variant.commit[:7],

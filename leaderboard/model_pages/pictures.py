@@ -15,7 +15,7 @@ from django.utils.html import escape
 from django.utils.safestring import SafeString, mark_safe
 
 from leaderboard.model_pages.standing import NEAR, Place, Position
-from leaderboard.snapshot import Board, Score, positions
+from leaderboard.snapshot import Board, Score
 from leaderboard.templatetags.design import STYLE_MARKS
 from leaderboard.templatetags.figures import bounds_in, ordinal, parameters, percent
 from leaderboard.web import length, shorten
@@ -72,7 +72,7 @@ _fields: WeakKeyDictionary[Board, Field] = WeakKeyDictionary()
 def field_of(board: Board) -> Field:
     """Of a board on which some model has an average."""
     if board not in _fields:
-        averages = board.average.value[positions.members(board)]
+        averages = board.average.value[board.comparable]
         known = averages[~np.isnan(averages)]
         if not len(known):
             known = board.average.value[: board.averaged]
@@ -119,7 +119,7 @@ def field_picture(own: Place, width: int) -> SafeString:
 
 
 def _field_words(own: Place, average: Score) -> str:
-    averages = own.board.average.value[positions.members(own.board)]
+    averages = own.board.average.value[own.board.comparable]
     below = int((averages < average.value).sum())
     models = int((~np.isnan(averages)).sum())
     return (
@@ -248,7 +248,7 @@ _dots: WeakKeyDictionary[Board, _Dots] = WeakKeyDictionary()
 def _dots_of(board: Board) -> _Dots:
     """Dots that would lie on one another are drawn once, so that ten thousand are a small path."""
     if board not in _dots:
-        drawn = positions.members(board) & ~np.isnan(board.average.value)
+        drawn = board.comparable & ~np.isnan(board.average.value)
         sizes = np.log10(np.asarray(board.models.array("parameters"), np.float64)[drawn])
         averages, field = board.average.value[drawn], field_of(board)
         margin = max(0.04 * float(np.ptp(sizes)), 0.05)
@@ -267,7 +267,7 @@ def _dots_of(board: Board) -> _Dots:
 def size_picture(own: Place) -> SafeString:
     """Average against parameters of every model that may be ranked, and this one marked; nothing
     for a model without an average, and where it would stand alone."""
-    average, members = own.average, positions.members(own.board)
+    average, members = own.average, own.board.comparable
     if average is None or int((members & ~np.isnan(own.board.average.value)).sum()) < 2:
         return _svg("")
     dots, size = _dots_of(own.board), own.board.models.value(own.row, "parameters")

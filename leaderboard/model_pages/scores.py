@@ -36,10 +36,9 @@ from leaderboard.snapshot import (
     Board,
     Score,
     Standing,
-    of_draws,
+    mean_of_draws,
     positions,
 )
-from leaderboard.stats import over_draws
 from leaderboard.templatetags.design import style_sign
 from leaderboard.templatetags.figures import (
     bounds_in,
@@ -230,16 +229,13 @@ def _best_of_keys(
 
 def _over_draws(cells: Sequence[Cell]) -> Cell:
     """The mean over the draws of examples, or what keeps one of them from a score."""
-    first, scores = cells[0], [cell.score for cell in cells]
+    first = cells[0]
     for cell in cells:
         if cell.score is None:
             return Cell(first.entry, cell.standing, run=cell.run)
-    if len(cells) == 1 or first.score is None:
+    if len(cells) == 1:
         return first
-    drawn = over_draws([score.interval for score in scores if score])
-    lengths = of_draws([score.lengths for score in scores if score])
-    n, sd = first.score.n, drawn.sd_of_draws
-    score = Score(drawn.value, drawn.low, drawn.high, n, drawn.k, sd, lengths)
+    score = mean_of_draws([cell.score for cell in cells if cell.score])
     runs = tuple(run for cell in cells for run in cell.runs)
     return Cell(first.entry, Standing.SCORED, score, first.run, runs)
 

@@ -396,7 +396,7 @@ def _others(own: Place) -> Flags:
     board = own.board
     own_id = board.models.value(own.row, "repo_id")
     other = np.asarray(pc.not_equal(board.models.array("repo_id"), own_id), np.bool_)
-    return positions.members(board) & ~np.isnan(board.average.value) & other
+    return board.comparable & ~np.isnan(board.average.value) & other
 
 
 def _neighbour(own: Place, row: int, claims: dict[int, Verdict]) -> Neighbour:

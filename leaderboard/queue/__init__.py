@@ -16,7 +16,7 @@ from leaderboard.queue import (
 )
 from leaderboard.queue.estimate import ALIVE, Plan, live_workers
 from leaderboard.queue.failures import Cause, by_cause, standing
-from leaderboard.queue.listing import by_benchmark, listed, of_model
+from leaderboard.queue.listing import by_benchmark, listed, of_model, title_of
 from leaderboard.queue.turns import reason
 
 __all__ = [
@@ -40,6 +40,7 @@ __all__ = [
     "reruns",
     "room",
     "standing",
+    "title_of",
     "votes",
     "wanted",
 ]

@@ -15,6 +15,11 @@ from leaderboard.models.run import run_url
 from leaderboard.models.task import Style
 
 
+def title_of(run: Run) -> str:
+    """What its suite calls the benchmark of a `listed` run."""
+    return str(getattr(run, "title"))  # noqa: B009
+
+
 def listed(runs: QuerySet[Run]) -> QuerySet[Run]:
     """Runs with model and task at hand, each with a `title`, in one query."""
     return _titled(runs.select_related("variant__hub_model", "task", "worker"))

@@ -78,7 +78,9 @@ def made(request: HttpRequest, pk: UUID, file: str) -> HttpResponseBase:
         site=request.get_host(),
         recalled=_told(stored.run),
     )
-    response = StreamingHttpResponse(dialect.pieces(source), content_type=dialect.content_type)
+    response = StreamingHttpResponse(
+        dialect.pieces(source), content_type=CONTENT_TYPES[dialect.format]
+    )
     name = dialect.name(record) if dialect.name else _name(stored.run, file)
     return _named(response, stored.run, name, etag)
 
@@ -220,6 +222,7 @@ class Part(io.RawIOBase):
         super().close()
 
 
+CONTENT_TYPES = {"JSON": "application/json", "JSONL": "application/x-ndjson"}
 RECALLED = "recalled"
 """The key under which a form says that its numbers are wrong, and why."""
 
@@ -246,7 +249,7 @@ class Dialect:
     title: str
     holds: str
     format: str
-    content_type: str
+    """One of CONTENT_TYPES."""
     pieces: Callable[[Source], Iterator[str]]
     name: Callable[[RunRecord], str] | None = None
 
@@ -304,7 +307,6 @@ DIALECTS = (
         title="lm-evaluation-harness, results",
         holds="All numbers as its results file has them, with its configuration and hashes",
         format="JSON",
-        content_type="application/json",
         pieces=lm_eval_results,
     ),
     Dialect(
@@ -312,7 +314,6 @@ DIALECTS = (
         title="lm-evaluation-harness, samples",
         holds="One line a question and filter: document, requests, responses, scores",
         format="JSONL",
-        content_type="application/x-ndjson",
         pieces=lm_eval_samples,
     ),
     Dialect(
@@ -320,7 +321,6 @@ DIALECTS = (
         title="Every Eval Ever, aggregate",
         holds="All numbers with their uncertainty, by version 0.3.0 of its schema",
         format="JSON",
-        content_type="application/json",
         pieces=every_eval_ever_aggregate,
         name=lambda record: aggregate.places_of(record)[0].name,
     ),
@@ -329,7 +329,6 @@ DIALECTS = (
         title="Every Eval Ever, instances",
         holds="One line a question and score, with our whole sample in it",
         format="JSONL",
-        content_type="application/x-ndjson",
         pieces=every_eval_ever_samples,
         name=lambda record: aggregate.places_of(record)[1].name,
     ),

@@ -42,11 +42,6 @@ def editions(pk: UUID) -> tuple[object, ...]:
     return site, edition.of_results(benchmark), happened["last"], happened["n"]
 
 
-def title(run: Run) -> str:
-    """What its suite calls the benchmark."""
-    return str(getattr(run, "title"))  # noqa: B009
-
-
 def metric(run: Run) -> str:
     """The one that its suite shows."""
     return str(getattr(run, "suite_metric") or run.task.primary_metric)  # noqa: B009

@@ -11,6 +11,7 @@ from django.views.decorators.http import require_safe
 
 from leaderboard.models import Artifact, Result, Run
 from leaderboard.models.run import MEASURED
+from leaderboard.queue import title_of
 from leaderboard.runs import headline
 from leaderboard.samples import (
     Choice,
@@ -70,7 +71,7 @@ def _draw(run: Run, primary: Result, question: Question | None) -> bytes:
     name = model.name or model.repo_id
     room = RIGHT - LEFT - 92
     sheet.text(LEFT + 92, 144, canvas.cut(name, 24, 450, room), 24, weight=450, ink=INK_2)
-    heading = canvas.cut(headline.title(run), 44, 640, room)
+    heading = canvas.cut(title_of(run), 44, 640, room)
     sheet.text(LEFT + 92, 186, heading, 44, weight=640)
     if question is None:
         _draw_number(sheet, run, primary)

@@ -108,10 +108,6 @@ class Facts(Numbered):
         """Whether any question has choices, so that there is a margin between them."""
         return len(self.gold.flatten()) > 0
 
-    @property
-    def has_picks(self) -> bool:
-        return bool((self.pick != NO_PICK).any())
-
     def gold_of(self, place: int) -> list[int]:
         return self.gold[place].as_py() or []
 

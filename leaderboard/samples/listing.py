@@ -262,10 +262,9 @@ class Samples:
     @cached_property
     def outcomes(self) -> dict[str, int]:
         """By outcome how many questions there are, under all filters but that of the outcome."""
-        scores = self.facts.correct[self._all_but("outcome")]
-        right, wrong = int(np.sum(scores >= 1)), int(np.sum(scores < 1))
-        none = len(scores) - right - wrong
-        return {"all": len(scores), "right": right, "wrong": wrong, "unmeasured": none}
+        others = self._all_but("outcome")
+        counts = {name: int((others & of(self.facts)).sum()) for name, of in _OUTCOMES.items()}
+        return {"all": int(others.sum()), **counts}
 
     @property
     def pages(self) -> int:

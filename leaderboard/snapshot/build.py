@@ -20,10 +20,9 @@ from leaderboard.models.variant import TRANSFORMERS
 from leaderboard.snapshot import style_facts
 from leaderboard.snapshot.cells import PLACE
 from leaderboard.snapshot.columns import ColumnCells, columns_of
-from leaderboard.snapshot.costs import Costs
-from leaderboard.snapshot.data import EVERY, OWN, Board, Column, Ranks, Scores, Standing
+from leaderboard.snapshot.data import EVERY, OWN, Board, Column, Costs, Ranks, Scores, Standing
 from leaderboard.snapshot.models import Model, Models
-from leaderboard.snapshot.ranked import ranked
+from leaderboard.snapshot.ranking import ranked
 
 DEPARTED = "Its author took it out of the ranking"
 """What such a row says."""

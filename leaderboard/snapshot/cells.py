@@ -17,8 +17,15 @@ from evalcore.stats import Interval, mean_interval
 from leaderboard.models import Result, Run, SuiteEntry, TaskVersion
 from leaderboard.models.run import lengths_of
 from leaderboard.models.task import is_share
-from leaderboard.snapshot.costs import COST_FIELDS, Cost, mean_cost
-from leaderboard.snapshot.data import PRECEDENCE, STANDINGS, Score, Standing
+from leaderboard.snapshot.data import (
+    COST_FIELDS,
+    PRECEDENCE,
+    STANDINGS,
+    Cost,
+    Score,
+    Standing,
+    mean_cost,
+)
 from leaderboard.stats import normalised, over_draws
 
 PLACE = {standing: place for place, standing in enumerate(STANDINGS)}
@@ -180,22 +187,23 @@ def _of_draws(cells: Sequence[Cell]) -> Cell:
         Standing.SCORED,
         first.run,
         first.result,
-        _mean_of([cell.score for cell in cells if cell.score]),
+        mean_of_draws([cell.score for cell in cells if cell.score]),
         mean_cost([cell.cost for cell in cells]),
-        parts={name: _mean_of([cell.parts[name] for cell in cells]) for name in first.parts},
+        parts={name: mean_of_draws([cell.parts[name] for cell in cells]) for name in first.parts},
         results=tuple(cell.result for cell in cells if cell.result is not None),
         other_draws=tuple(cell.run for cell in others if cell.run),
     )
 
 
-def _mean_of(scores: Sequence[Score]) -> Score:
+def mean_of_draws(scores: Sequence[Score]) -> Score:
+    """The mean of a number over draws of examples, with what was cut short in all of them."""
     drawn = over_draws([score.interval for score in scores])
-    lengths = of_draws([score.lengths for score in scores])
+    lengths = _lengths_of_draws([score.lengths for score in scores])
     n, sd = scores[0].n, drawn.sd_of_draws
     return Score(drawn.value, drawn.low, drawn.high, n, drawn.k, sd, lengths)
 
 
-def of_draws(counts: Sequence[Lengths | None]) -> Lengths | None:
+def _lengths_of_draws(counts: Sequence[Lengths | None]) -> Lengths | None:
     """Of all draws together; None where those of one were not counted."""
     known = [lengths for lengths in counts if lengths is not None]
     return Lengths.sum(known) if len(known) == len(counts) else None

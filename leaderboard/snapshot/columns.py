@@ -18,8 +18,7 @@ from evalcore.lengths import NAMES
 from leaderboard.models import Suite, SuiteEntry
 from leaderboard.models import edition as editions
 from leaderboard.snapshot.cells import PLACE, Cell, cells_by_variant, from_chance
-from leaderboard.snapshot.costs import Costs
-from leaderboard.snapshot.data import Floats, Ints, Scores, Standing
+from leaderboard.snapshot.data import Costs, Floats, Ints, Scores, Standing
 from leaderboard.web import Recent
 
 MOST_CELLS = 2_500_000

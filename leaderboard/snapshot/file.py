@@ -33,12 +33,12 @@ from numpy.typing import NDArray
 from evalcore.lengths import NAMES
 from leaderboard.samples import store as artifacts
 from leaderboard.snapshot import positions
-from leaderboard.snapshot.costs import Costs
 from leaderboard.snapshot.data import (
     EVERY,
     BestOf,
     Board,
     Column,
+    Costs,
     Crossing,
     Ranks,
     Scores,

@@ -9,6 +9,7 @@ from typing import Any, Self, overload
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 _IDENTITY = (
@@ -61,6 +62,8 @@ class Model:
         return tuple(str(getattr(self, name)) for name in _IDENTITY)
 
 
+LACKING = ("flag_reason", "superseded_by", "apart")
+"""Each of these, where it is not empty, keeps a model from every rank."""
 _TYPES = {
     "int": pa.int64(),
     "str": pa.string(),
@@ -112,6 +115,13 @@ class Models(Sequence[Model]):
     def array(self, name: str) -> pa.ChunkedArray:
         """The field `name` of each model, for arithmetic on all of them."""
         return self._columns[name]
+
+    def without(self, *reasons: str) -> NDArray[np.bool_]:
+        """Which of them have none of these texts, each of which keeps a model from a rank."""
+        free = np.ones(len(self), np.bool_)
+        for reason in reasons:
+            free &= np.asarray(pc.equal(self.array(reason), ""), np.bool_)
+        return free
 
     @property
     def identities(self) -> list[tuple[str, ...]]:

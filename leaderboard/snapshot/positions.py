@@ -10,15 +10,12 @@ from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
 import numpy as np
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from leaderboard.models.task import is_share
-from leaderboard.snapshot.data import Board, Flags, Ints
+from leaderboard.snapshot.data import Board, Ints
 from leaderboard.stats import ranges_of
 
-LACKING = ("flag_reason", "apart", "superseded_by")
-"""Each of these, where it is not empty, keeps a model from every rank."""
 HEAT_BOUNDS = (0.04, 0.07, 0.11, 0.16)
 """Fractions behind the best of a column at which a cell's shade becomes one step lighter."""
 NOT_TOLD_APART = 5
@@ -38,30 +35,15 @@ class Positions:
     """Models with a score, shape (columns,)."""
 
 
-_members: WeakKeyDictionary[Board, Flags] = WeakKeyDictionary()
 _positions: WeakKeyDictionary[Board, Positions] = WeakKeyDictionary()
 _heat: WeakKeyDictionary[Board, Shades] = WeakKeyDictionary()
 """Each is kept as long as the board itself is; one whose scores were changed is another board."""
 
 
-def members(board: Board) -> Flags:
-    """Which rows the board may rank, shape (rows,)."""
-    if board not in _members:
-        _members[board] = _may_be_ranked(board)
-    return _members[board]
-
-
-def _may_be_ranked(board: Board) -> Flags:
-    member = np.ones(len(board.models), np.bool_)
-    for name in LACKING:
-        member &= np.asarray(pc.equal(board.models.array(name), ""), np.bool_)
-    return member
-
-
 def of_board(board: Board) -> Positions:
     """Of 10,000 models on 60 columns found in a fifth of a second, unless they are known."""
     if board not in _positions:
-        _positions[board] = Positions(*ranges_of(*board.scores.sides, members(board)))
+        _positions[board] = Positions(*ranges_of(*board.scores.sides, board.comparable))
     return _positions[board]
 
 
@@ -82,7 +64,7 @@ def heat_of(board: Board) -> Shades:
 
 
 def _shades(board: Board) -> Shades:
-    value, field = board.scores.value, members(board)
+    value, field = board.scores.value, board.comparable
     best = np.fmax.reduce(value[field], axis=0, initial=np.nan)
     with np.errstate(invalid="ignore"):
         shades: Shades = (4 - np.digitize(best - value, HEAT_BOUNDS)).astype(np.int8)

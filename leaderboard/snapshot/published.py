@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
-from django.db.models import Max, OuterRef, Subquery
+from django.db.models import Max, OuterRef, QuerySet, Subquery
 from django.db.models.functions import TruncDate
 from django.utils import timezone
 
@@ -76,8 +76,7 @@ def newest_and_first_day(suite: Suite, style: str) -> tuple[Board | None, date |
 
 def first_day(suite: Suite, style: str) -> date | None:
     """The day (UTC) of the first snapshot of this board."""
-    rows = BoardSnapshot.objects.filter(suite=suite, style=style, published=True)
-    first = rows.order_by("built").first()
+    first = _all_published(suite, style).order_by("built").first()
     return day_of(first) if first else None
 
 
@@ -141,7 +140,7 @@ def at(suite: Suite, style: str, moment: datetime) -> Board | None:
 
 def days(suite: Suite, style: str) -> list[date]:
     """The days (UTC) that have a snapshot, the newest first."""
-    rows = BoardSnapshot.objects.filter(suite=suite, style=style, published=True)
+    rows = _all_published(suite, style)
     found = rows.annotate(day=TruncDate("built", tzinfo=UTC)).values_list("day", flat=True)
     return list(found.distinct().order_by("-day"))
 
@@ -300,8 +299,12 @@ def _rested(last: BoardSnapshot) -> bool:
     return timezone.now() - last.built >= pause
 
 
+def _all_published(suite: Suite, style: str) -> QuerySet[BoardSnapshot]:
+    return BoardSnapshot.objects.filter(suite=suite, style=style, published=True)
+
+
 def _published(suite: Suite, style: str, until: datetime | None = None) -> BoardSnapshot | None:
-    rows = BoardSnapshot.objects.filter(suite=suite, style=style, published=True)
+    rows = _all_published(suite, style)
     if until is not None:
         rows = rows.filter(built__lte=until)
     return rows.order_by("-built", "-pk").first()

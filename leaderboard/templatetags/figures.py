@@ -186,41 +186,37 @@ def filesize(value: int) -> str:
     return f"{size / 1000:.3g} TB"
 
 
+def _moment(at: datetime, attribute: str, words: str) -> SafeString:
+    """A moment in words of UTC; `times.js` writes it anew as the attribute says."""
+    opening = f'<time datetime="{{}}" {attribute}>'
+    return format_html(opening + "{}</time>", at.isoformat(timespec="seconds"), words)
+
+
+def _to_the_minute(at: datetime) -> str:
+    return f"{day_of(at)} {at:%H:%M} UTC"
+
+
 @register.filter
 def utc(at: datetime | None) -> SafeString | str:
     """A moment in UTC, to the minute; `times.js` writes it in the reader's own zone."""
     if at is None:
         return ""
     at = at.astimezone(UTC)
-    return format_html(
-        '<time datetime="{}" data-local="minute">{} {}</time>',
-        at.isoformat(timespec="seconds"),
-        day_of(at),
-        f"{at:%H:%M} UTC",
-    )
+    return _moment(at, 'data-local="minute"', _to_the_minute(at))
 
 
 @register.filter
 def ago(at: datetime) -> SafeString:
     """A moment as the time since then; `times.js` counts it, and UTC stands here without it."""
     at = at.astimezone(UTC)
-    return format_html(
-        '<time datetime="{}" data-ago>{} {}</time>',
-        at.isoformat(timespec="seconds"),
-        day_of(at),
-        f"{at:%H:%M} UTC",
-    )
+    return _moment(at, "data-ago", _to_the_minute(at))
 
 
 @register.filter
 def clock(at: datetime) -> SafeString:
     """A moment in UTC to the second, for what is refreshed."""
     at = at.astimezone(UTC)
-    return format_html(
-        '<time datetime="{}" data-local="second">{}</time>',
-        at.isoformat(timespec="seconds"),
-        f"{at:%H:%M:%S} UTC",
-    )
+    return _moment(at, 'data-local="second"', f"{at:%H:%M:%S} UTC")
 
 
 @register.filter

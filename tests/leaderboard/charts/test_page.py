@@ -21,13 +21,14 @@ from hypothesis import strategies as st
 from scipy.stats import pearsonr, spearmanr
 
 from leaderboard.board import column_keys
-from leaderboard.charts.against import AVERAGE, against, scores_of
+from leaderboard.charts.against import AVERAGE, Front, against, scores_of
 from leaderboard.charts.questions import MOST_DOTS, questions
 from leaderboard.models import Result, Suite, SuiteEntry
 from leaderboard.models.task import is_share
 from leaderboard.models.variant import family_of
 from leaderboard.samples import vectors
-from leaderboard.snapshot import Board, Cost, Costs, Front
+from leaderboard.snapshot import Board
+from leaderboard.snapshot.data import Cost, Costs
 from leaderboard.stats import bend, front
 from leaderboard.tasks import items
 from leaderboard.templatetags.figures import about_points, span_of_days, two_figures

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from evalcore.record import SAMPLE_SCHEMA
 from evalcore.stats import paired_difference
 from leaderboard.compare.differences import Difference, How, NoDifference, difference
-from leaderboard.compare.question import text_differences
+from leaderboard.compare.questions import text_differences
 from leaderboard.compare.table import Number, Side, Task, named
 from leaderboard.samples import Layout, Vector, facts_of, rows_in
 from leaderboard.snapshot import Score

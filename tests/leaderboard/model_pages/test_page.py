@@ -387,7 +387,7 @@ def test_a_position_counts_only_shares_of_models_that_the_board_may_rank():
 def test_a_shade_says_how_far_a_score_is_behind_the_best_that_the_board_may_rank():
     board = synthetic_board(300, 4, seed=2, uncounted=1)
     heat, places = positions.heat_of(board), positions.of_board(board)
-    members = positions.members(board)
+    members = board.comparable
     for column in range(3):
         values = board.scores.value[:, column]
         best = np.nanmax(values[members])
@@ -484,9 +484,7 @@ def test_the_fields_bins_hold_every_average_and_ten_thousand_models_are_a_small_
     board = synthetic_board(10_000, 2)
     row = first_row(board)
     place, field = Place(board, row, True), pictures.field_of(board)
-    assert sum(field.counts) == int(
-        (~np.isnan(board.average.value[positions.members(board)])).sum()
-    )
+    assert sum(field.counts) == int((~np.isnan(board.average.value[board.comparable])).sum())
     assert field.low < place.average.low
     assert len(pictures.field_picture(place, 690)) < 4_000
     chart = pictures.size_picture(place)

@@ -23,7 +23,7 @@ from leaderboard.models import Artifact, HubModel, Run, Submission, User, Varian
 from leaderboard.models.run import IN_TURN, State
 from leaderboard.queue import claims, history, reruns
 from leaderboard.runs import page
-from leaderboard.runs.materials import FEWEST_PARTS, if_other_parts
+from leaderboard.runs.page import FEWEST_PARTS, if_other_parts
 from leaderboard.samples import store as artifacts
 from leaderboard.tasks import items
 from leaderboard.templatetags.runs import MEANINGS

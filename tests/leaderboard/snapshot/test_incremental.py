@@ -29,8 +29,17 @@ from leaderboard.samples import store as artifacts
 from leaderboard.snapshot import build as board_builder
 from leaderboard.snapshot import columns, positions, ranking
 from leaderboard.snapshot import file as snapshot_file
-from leaderboard.snapshot.costs import Cost, Costs
-from leaderboard.snapshot.data import EVERY, OWN, BestOf, Board, Ranks, Scores, StyleGap
+from leaderboard.snapshot.data import (
+    EVERY,
+    OWN,
+    BestOf,
+    Board,
+    Cost,
+    Costs,
+    Ranks,
+    Scores,
+    StyleGap,
+)
 from leaderboard.snapshot.models import Models
 from leaderboard.stats import ranges
 from tests.leaderboard import factories as make

@@ -27,8 +27,7 @@ from leaderboard.queue import reproduce
 from leaderboard.samples import vectors
 from leaderboard.snapshot import published, style_facts
 from leaderboard.snapshot.build import build as build_board
-from leaderboard.snapshot.costs import Cost, mean_cost
-from leaderboard.snapshot.data import EVERY, OWN, Board, Scores, Standing, StyleGap
+from leaderboard.snapshot.data import EVERY, OWN, Board, Cost, Scores, Standing, StyleGap, mean_cost
 from leaderboard.stats import best_by_part, best_of, normalised, over_draws
 from tests.leaderboard import factories as make
 from tests.leaderboard.pages import get
