@@ -59,7 +59,7 @@ def leave_the_ranking_and_come_back(visit: Open, look: Look) -> None:
     anybody = visit(viewport=WIDE)
     look(anybody.go("/departures"), "no departures")
     ada = signed_in(visit, "ada", Role.USER)
-    ada.get_by_role("link", name="Is it yours?").press("Enter")
+    ada.get_by_role("link", name="take it out of the ranking").press("Enter")
     ada.get_by_text("Only its author can do this").wait_for()
     look(ada, "departure, to who may not")
 
