@@ -64,9 +64,14 @@ def test_a_newer_choice_does_not_wait_for_an_older_one(visit: Open) -> None:
     expect(page.locator("#rest").get_by_role("status")).to_have_text("130 models")
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
+    page.evaluate(
+        """() => { window.sent = new Promise(done => addEventListener('htmx:confirm', event => {
+            if (event.target.id === 'q') setTimeout(done);
+        })); }"""
+    )
     page.get_by_label("Search models").fill("llama")
     page.locator("#by-model").click()
-    page.wait_for_timeout(600)
+    page.evaluate("window.sent")  # after its pause
     assert [re.sub(r".*/", "", url) for url in asked] == ["?sort=model"]
     assert page.evaluate("window.same")
 
