@@ -32,6 +32,7 @@ from leaderboard.models.run import WAITING, State
 from leaderboard.models.variant import BYTES_PER_PARAMETER
 from runners import broker
 from runners.folders import Entry, Hidden, entries, remove
+from runners.sandboxed import hub_home
 
 logger = logging.getLogger(__name__)
 
@@ -234,11 +235,6 @@ def forget_names(home: Path, unused_for: timedelta) -> int:
 DAY = 24 * 3600
 RESERVE = 2 * 2**30
 """Bytes that stay free on the disk beside a model that is to be fetched."""
-
-
-def hub_home() -> Path:
-    """HF_HOME of every child of this worker."""
-    return Path(os.environ.get("HF_HOME") or settings.PLUMBLINE_HOME / "hf")
 
 
 def make_room(variant: Variant | None = None) -> int:

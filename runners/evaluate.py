@@ -145,7 +145,7 @@ def _fetch(watch: Watch, folder: Path, log: Path) -> None:
         ),
     )
     words = [*sandboxed.engine_python(), "-m", *command, "--progress", "json"]
-    footprint = Footprint([folder], [cleanup.hub_home()], cleanup.most_to_come(variant))
+    footprint = Footprint([folder], [sandboxed.hub_home()], cleanup.most_to_come(variant))
     with Child(confined(words, needs), environment=environment, folder=folder, log=log) as child:
         failure = None
         for event in watch.follow(child, "download", footprint):

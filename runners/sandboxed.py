@@ -38,7 +38,6 @@ from evalcore.task.library.load import TaskLibrary
 from evalcore.task.yaml_file import OWN_TASKS
 from leaderboard.models import Run, Variant
 from leaderboard.models.variant import TRANSFORMERS, VLLM
-from runners.cleanup import hub_home
 from runners.devices import CPU, find_gpus, host_memory
 from runners.process import PYTHON
 
@@ -126,6 +125,11 @@ def engine_variables() -> dict[str, str]:
 
 
 # What a child is given
+
+
+def hub_home() -> Path:
+    """HF_HOME of every child of this worker."""
+    return Path(os.environ.get("HF_HOME") or settings.PLUMBLINE_HOME / "hf")
 
 
 def child_environment(work: Path, *, online: bool) -> dict[str, str]:

@@ -98,7 +98,7 @@ def test_a_pasted_id_becomes_a_ranked_row_with_every_sample_behind_it(
     shown = float(re.search(r"\d+\.\d", score.inner_text())[0])
     score.click()
 
-    expect(page.locator("h1")).to_contain_text(name)
+    expect(page).to_have_title(re.compile(name))
     with page.expect_download() as waiting:
         page.locator("a[href$='samples.jsonl']").first.click()
     file = tmp_path / "samples.jsonl"

@@ -65,4 +65,4 @@ def test_what_vllm_computes_agrees_with_transformers_and_is_ranked(
     board = published.newest(suite, OWN)
     assert board is not None
     assert board.ranked == 2
-    assert "Computed by vLLM" in client.get("/").content.decode()
+    assert "computed by vLLM" in client.get("/").content.decode()
