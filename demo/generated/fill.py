@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from uuid import UUID
 
 from django.db import transaction
@@ -139,9 +139,12 @@ def _variants(population: Population) -> list[int]:
     for made in population.models:
         if made.repo_id not in repositories:
             repositories[made.repo_id] = key
-            rows.append((key, made.added, made.added, *(getattr(made, of) for of in OF_MODEL)))
+            released = made.added - timedelta(days=len(made.repo_id))
+            rows.append(
+                (key, made.added, made.added, released, *(getattr(made, of) for of in OF_MODEL))
+            )
             key += 1
-    insert(HubModel, ("id", "first_seen", "hub_checked", *OF_MODEL), rows)
+    insert(HubModel, ("id", "first_seen", "hub_checked", "released", *OF_MODEL), rows)
     first = next_key(Variant)
     numbered = enumerate(population.models, first)
     insert(

@@ -63,8 +63,10 @@ class Front:
         scores = board.average
         if column is not None:
             columns, scores = [column], board.scores.column(column)
-        # What a newer commit took the place of was there before it.
-        reasons = ("flag_reason", "apart", *(("superseded_by",) if axis != TIME else ()))
+        # An older commit was here before the newer one, but their repository has one release date.
+        reasons = ["flag_reason", "apart", "superseded_by"]
+        if axis == TIME and not has_releases(board):
+            reasons.remove("superseded_by")
         measured, across = np.isfinite(scores.value) & chosen, _across(board, axis, columns)
         stands, machines = measured & board.models.without(*reasons) & (across > 0), {}
         if axis == SECONDS and board.costs is not None and columns:
@@ -116,14 +118,22 @@ def _across(board: Board, axis: str, columns: Sequence[int]) -> Floats:
     if axis == SIZE:
         return np.array(board.models.values("parameters"), np.float64)
     if axis == TIME:
-        return np.array([day.timestamp() for day in board.models.values("added")], np.float64)
+        days = board.models.values("released" if has_releases(board) else "added")
+        return np.array([day.timestamp() if day else 0.0 for day in days], np.float64)
     if board.costs is None or not columns:
         return np.zeros(len(board.models))
     return board.costs.of_a_question(axis, columns, board.n)
 
 
+def has_releases(board: Board) -> bool:
+    """Whether the Hub tells when any of these models was released; else they stand at the day on
+    which they were first submitted."""
+    released = board.models.array("released")
+    return bool(released.null_count < len(released))
+
+
 AVERAGE, FAMILY = "average", "family"
-AXES = {SIZE: "Parameters", TIME: "First submitted here", TOKENS: "Tokens of a question",
+AXES = {SIZE: "Parameters", TIME: "Released on the Hub", TOKENS: "Tokens of a question",
         SECONDS: "Seconds of a question"}  # fmt: skip
 KINDS = {
     "pretrained": Group("Pretrained", "square", "k-base"),
@@ -138,6 +148,8 @@ FAMILIES = (
 )
 """How the largest are drawn; the others are hollow."""
 _DAY = 86_400.0
+MIN_MODELS = 10
+"""Of fewer the heading states no rule such as points for four times the parameters."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,6 +173,11 @@ class Standings:
         there = [key for key in marks if counts[key]]
         codes = np.array([there.index(key) for key in keys], np.intp)
         return [marks[key]._replace(n=counts[key]) for key in there], codes
+
+    @property
+    def axis_title(self) -> str:
+        by_submission = self.front.axis == TIME and not has_releases(self.front.board)
+        return "First submitted here" if by_submission else AXES[self.front.axis]
 
     def label(self, across: float) -> str:
         axis = self.front.axis
@@ -188,7 +205,10 @@ class Standings:
             f"{percent(best.value[place])} {'on' if is_time else 'at'} {self.label(across[place])}"
             for place in (at, -1)
         )
-        lede = f"{question} The best goes from {start} to {end}."
+        way = f"The best goes from {start} to {end}"
+        if len(self.front.across) < MIN_MODELS:
+            return way, f"{question} Fewer than {MIN_MODELS} models stand here: too few for a rule."
+        lede = f"{question} {way}."
         if is_time:
             what, span = "average" if self.score == AVERAGE else "score", figures.span_of_days(far)
             return f"The best {what} rose by {100 * gain:.1f} points in {span}", lede
@@ -202,14 +222,15 @@ class Standings:
 
         axis, across, is_best = self.front.axis, self.front.across, self.front.best
         value, (groups, codes) = np.round(100 * self.front.scores.value, 2), self.groups()
-        places = across * (1000 if axis == TIME else 1e-9 if axis == SIZE else 1)
+        letter, unit = ("B", 1e9) if across.max() >= 1e9 else ("M", 1e6)
+        places = across * (1000 if axis == TIME else 1 / unit if axis == SIZE else 1)
         # On a logarithmic axis plotly takes dots as they are, but ends and texts as logarithms.
         logs = places if axis == TIME else np.log10(places)
         cards, figure, best = self.lines(slice(None)), Figure(), np.flatnonzero(is_best)
         scale = {"type": "date"} if axis == TIME else {"type": "log", "tickformat": "~g"}
-        words = AXES[axis].lower() + ("" if axis == TIME else ", log scale")
-        unit = {SIZE: "B", SECONDS: " s"}.get(axis, "")
-        figure.update_xaxes(title=words, ticksuffix=unit, range=_padded(logs), **scale)
+        words = self.axis_title + ("" if axis == TIME else ", log scale")
+        suffix = {SIZE: letter, SECONDS: " s"}.get(axis, "")
+        figure.update_xaxes(title=words, ticksuffix=suffix, range=_padded(logs), **scale)
         up = "average" if self.score == AVERAGE else "score"
         figure.update_yaxes(title=up, range=_padded(value))
 
@@ -258,14 +279,16 @@ def against(front: Front, titles: dict[str, str], score: str, legend: str) -> Ch
         options = {kind: f"{kind} ({models:,})" for kind, models in front.machines.items()}
         choices.append(Choice("on", "Machine", options, front.machine))
     choices.append(Choice("legend", "Shapes by", {"type": "Type", FAMILY: "Family"}, legend))
-    machine = {"machine": front.machine} if axis == SECONDS else {}
+    about = {"machine": front.machine} if axis == SECONDS else {}
+    if axis == TIME:
+        about["day"] = "released" if has_releases(front.board) else "first submitted"
     return Chart(
         title=f"{titles[score]} against {axis}",
         finding=found.finding(),
         name=f"{score}-by-{axis}",
-        about={"score": score, **machine},
+        about={"score": score, **about},
         counts={"left_out": front.left_out},
-        heads=("Model", titles[score], AXES[axis], "Rank", "On the line"),
+        heads=("Model", titles[score], found.axis_title, "Rank", "On the line"),
         rows=len(front.rows),
         lines=found.lines,
         batches=front.batches,

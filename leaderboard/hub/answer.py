@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import Any
 
@@ -20,6 +21,8 @@ LONGEST_ID = 200
 MOST_FILES = 20_000
 MOST_TAGS = 1000
 MAX_FILE_BYTES = 2**50
+DATES_KEPT_SINCE = datetime(2022, 3, 2, 23, 29, 5, tzinfo=UTC)
+"""The Hub gives every older repository one date just before this, which is not its own."""
 COMMIT, SHA256 = re.compile("[0-9a-f]{40}"), re.compile("[0-9a-f]{64}")
 
 
@@ -40,6 +43,8 @@ class Answer:
     """The parts of config.json and of the tokenizer's configuration that the Hub repeats."""
     weights: Weights | None
     """How many parameters; None where nothing tells."""
+    released: datetime | None
+    """When the repository was made; None where the Hub does not know it."""
 
 
 def answer_of(info: ModelInfo, card: object, longest_template: int) -> Answer:
@@ -62,7 +67,17 @@ def answer_of(info: ModelInfo, card: object, longest_template: int) -> Answer:
         tags=frozenset(filter(None, map(cleaning.text, islice(info.tags or (), MOST_TAGS)))),
         repeated=config if isinstance(config, dict) else {},
         weights=hub_weights.as_counted(told.total, told.parameters) if told else None,
+        released=release_of(info),
     )
+
+
+def release_of(info: ModelInfo) -> datetime | None:
+    """When the repository was made; None where the Hub does not know it, or names a future day."""
+    made = info.created_at
+    if not isinstance(made, datetime) or made.tzinfo is None:
+        return None
+    tomorrow = datetime.now(UTC) + timedelta(days=1)  # clocks differ
+    return made if DATES_KEPT_SINCE <= made <= tomorrow else None
 
 
 def repo_id_of(named: object) -> str:

@@ -10,8 +10,9 @@ from __future__ import annotations
 import logging
 import random
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from time import monotonic
+from typing import Any
 
 from django.conf import settings
 from django.db.models import Q
@@ -20,7 +21,7 @@ from huggingface_hub import HfApi
 from huggingface_hub.errors import DisabledRepoError, GatedRepoError, RepositoryNotFoundError
 
 from leaderboard.hub import client, trouble
-from leaderboard.hub.answer import repo_id_of
+from leaderboard.hub.answer import release_of, repo_id_of
 from leaderboard.hub.model_id import Asked
 from leaderboard.hub.origin import origin_of
 from leaderboard.hub.trouble import Deadline, HubSilent
@@ -46,14 +47,17 @@ class Found:
 
     state: str
     renamed_to: str = ""
+    released: datetime | None = None
 
 
 PRESENT = Found(State.PRESENT)
 
 
-def under_name(model: HubModel, repo_id: str) -> Found:
+def under_name(model: HubModel, repo_id: str, released: datetime | None) -> Found:
     """What became of a model that the Hub serves to everybody under this name."""
-    return PRESENT if model.repo_id == repo_id else Found(State.RENAMED, repo_id)
+    if model.repo_id == repo_id:
+        return Found(State.PRESENT, released=released)
+    return Found(State.RENAMED, repo_id, released)
 
 
 def look() -> int:
@@ -97,13 +101,16 @@ def _ask(repo_id: str, deadline: Deadline) -> Found:
             return Found(State.GONE if gone else State.PRIVATE)
         known_as = repo_id_of(info.id)
     renamed_to = known_as if known_as != repo_id else ""
+    state = State.RENAMED if renamed_to else State.PRESENT
     if info.gated or info.private or info.disabled:
-        return Found(State.PRIVATE, renamed_to)
-    return Found(State.RENAMED if renamed_to else State.PRESENT, renamed_to)
+        state = State.PRIVATE
+    return Found(state, renamed_to, release_of(info))
 
 
 def note(model: HubModel, found: Found) -> None:
-    told = {"hub_state": found.state, "renamed_to": found.renamed_to}
+    told: dict[str, Any] = {"hub_state": found.state, "renamed_to": found.renamed_to}
+    if found.released:
+        told["released"] = found.released
     row = HubModel.objects.filter(pk=model.pk)
     if row.exclude(**told).exists():  # boards are built anew for it
         row.update(**told)

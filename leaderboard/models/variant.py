@@ -70,6 +70,8 @@ class HubModel(OfBoards):
     """Whether its author took it out of the ranking (`Departure`): no rank, no new runs."""
     hub_state = models.CharField(max_length=16, choices=HubState.choices, default=HubState.PRESENT)
     renamed_to = models.CharField(max_length=200, blank=True)
+    released = models.DateTimeField(null=True, blank=True)
+    """When the repository was made on the Hub, where the Hub knows it."""
     hub_checked = models.DateTimeField(null=True, blank=True)
     """When the Hub last answered for it."""
 

@@ -229,6 +229,7 @@ def _model(variant: Variant) -> Model:
         superseded_by="",
         apart=DEPARTED if hub_model.departed else "",
         added=variant.created,
+        released=hub_model.released,
         weights=_weights_of(variant),
     )
 

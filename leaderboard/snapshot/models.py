@@ -49,6 +49,8 @@ class Model:
     apart: str
     """Why it is ranked with no others; empty where it is."""
     added: datetime
+    released: datetime | None
+    """When its repository was made on the Hub, where the Hub knows it."""
     weights: str
     """The same for models of equal weights that are asked alike; empty where that is unknown."""
 
@@ -70,13 +72,16 @@ _TYPES = {
     "bool": pa.bool_(),
     "datetime": pa.timestamp("us", tz="UTC"),
 }
+_TYPES["datetime | None"] = _TYPES["datetime"]
 SCHEMA = pa.schema([(field.name, _TYPES[str(field.type)]) for field in fields(Model)])
+_MOMENTS = ("added", "released")
 _BEFORE: dict[str, Any] = {
     "adapter_base": "",
     "chat": False,
     "backend": "hf",
     "apart": "",
     "weights": "",
+    "released": None,
 }
 """What boards were of when their files did not have these fields."""
 
@@ -106,7 +111,7 @@ class Models(Sequence[Model]):
     def values(self, name: str) -> list[Any]:
         """The field `name` of each model."""
         found: list[Any] = self._columns[name].to_pylist()
-        return [_in_utc(value) for value in found] if name == "added" else found
+        return [_in_utc(value) for value in found] if name in _MOMENTS else found
 
     def value(self, row: int, name: str) -> Any:
         """One field of one model, which as a whole has two dozen."""
@@ -145,7 +150,7 @@ class Models(Sequence[Model]):
             return self.take(range(len(self))[row])
         place = range(len(self))[row]
         values = {name: column[place].as_py() for name, column in self._columns.items()}
-        return Model(**{**values, "added": _in_utc(values["added"])})
+        return Model(**values | {name: _in_utc(values[name]) for name in _MOMENTS})
 
     def __iter__(self) -> Iterator[Model]:
         columns = [self.values(name) for name in SCHEMA.names]
@@ -153,6 +158,6 @@ class Models(Sequence[Model]):
             yield Model(**dict(zip(SCHEMA.names, values, strict=True)))
 
 
-def _in_utc(moment: datetime) -> datetime:
+def _in_utc(moment: datetime | None) -> datetime | None:
     """Arrow has a time zone of its own making."""
-    return moment.replace(tzinfo=UTC)
+    return moment and moment.replace(tzinfo=UTC)

@@ -39,7 +39,7 @@ _OF_MODEL = {
     "type": "kind",
     **{name: name for name in ("architecture", "model_type", "parameters", "licence")},
     **{name: name for name in ("base_model", "merged", "moe", "official", "flag_reason")},
-    **{name: name for name in ("hub_state", "superseded_by", "apart", "added")},
+    **{name: name for name in ("hub_state", "superseded_by", "apart", "added", "released")},
 }
 """The fields of a model in every file, by what they are called there."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any
 
 from evalcore.model.hf.quantisation import quantisation_of
@@ -54,6 +55,8 @@ class Facts:
     dtype: str
     """The precision in which it would be evaluated."""
     origin: Origin
+    released: datetime | None = None
+    """When its repository was made, where the Hub knows it."""
     stored_quantisation: str = ""
     """Method and bits, as config.json states them."""
     stored_bytes: int | None = None
@@ -142,6 +145,7 @@ def facts_of(repository: Repository, adapter: Repository | None = None) -> Facts
         stored_dtype=stored,
         dtype=stored,
         origin=origin,
+        released=own.released,
         stored_quantisation=quantisation,
         stored_bytes=_stored_bytes(repository) if quantisation else None,
         table_parameters=min(_table_parameters(config), parameters),

@@ -126,7 +126,8 @@ def _variant(facts: Facts) -> Variant:
     if departed := precheck.departed(rows):
         raise Refused(departed)
     hub_model = names.row_of(rows, facts.commit)
-    hub_state.note(hub_model, hub_state.under_name(hub_model, facts.repo_id))
+    now_on_hub = hub_state.under_name(hub_model, facts.repo_id, facts.released)
+    hub_state.note(hub_model, now_on_hub)
     if there := names.variants_of(facts):
         return there[0]
     # Not looked up by its chat template: that is in the commit already.

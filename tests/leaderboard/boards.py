@@ -151,7 +151,8 @@ def _model(row: int, draw: np.random.Generator) -> Model:
         chat_template=kind == "chat",
         hub_state="gone" if draw.random() < 0.05 else "present",
         superseded_by="",
-        added=FIRST + timedelta(hours=int(draw.integers(4000))),
+        added=(added := FIRST + timedelta(hours=int(draw.integers(4000)))),
+        released=added - timedelta(days=60) if draw.random() < 0.9 else None,
     )
 
 

@@ -13,7 +13,7 @@ import re
 import shutil
 import struct
 from collections.abc import Callable, Iterator
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -278,6 +278,23 @@ def test_a_silent_hub_changes_nothing(
     # What does not exist and what is private look alike to a visitor of the public Hub.
     hub([{"match": "/api/models/awkward/*", "status": 401, "code": "RepoNotFound"}])
     assert look_at(TINY).hub_state == "private"
+
+
+def test_a_submission_and_a_later_look_keep_the_day_of_release(hub: Fail, ada: User) -> None:
+    first_of_2026 = datetime(2026, 1, 1, tzinfo=UTC)
+    submit(TINY, user=ada)
+    assert HubModel.objects.get().released == first_of_2026
+    HubModel.objects.update(released=None, hub_checked=long_ago())
+    assert look_at(TINY).released == first_of_2026
+
+
+@pytest.mark.parametrize("day", ["2022-03-02T23:29:04.000Z", "2999-01-01T00:00:00.000Z"])
+def test_no_release_is_told_by_the_hubs_date_of_all_older_models_or_by_a_future_one(
+    write: Write, day: str
+) -> None:
+    write(".hub.yaml", {"createdAt": day})
+    assert precheck.check(NAME).facts.released is None
+    assert look_at(NAME).released is None
 
 
 def test_each_model_is_asked_about_once_a_day_and_a_few_at_a_time(hub: Fail) -> None:
@@ -569,7 +586,9 @@ KEYS = {
     ),
     "tokenizer_config.json": ("chat_template",),
     hub.WEIGHTS: ("w", "b", "__metadata__"),
-    ".hub.yaml": ("tags", "cardData", "config", "safetensors", "siblings", "sha", "id"),
+    ".hub.yaml": ("tags", "cardData", "config", "safetensors", "siblings", "sha", "id",
+        "createdAt",
+    ),
 }  # fmt: skip
 INNER_KEYS = (
     "name", "template", "dtype", "shape", "data_offsets", "license", "base_model",
