@@ -10,15 +10,14 @@ from django.contrib.admin.helpers import ActionForm
 from django.contrib.auth.admin import UserAdmin
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest
+from django.utils.text import Truncator
 
 from leaderboard import models, recalls
 from leaderboard.queue import claims, reruns
 from leaderboard.submissions import submit
 
 FIRST = 100
-"""The priority of what the operator puts first."""
-
-admin.site.site_header = "Plumbline"
+"""The priority of runs at the front of the queue."""
 
 
 def _not_above(request: HttpRequest, account: Any | None) -> bool:
@@ -77,51 +76,66 @@ class EventInline(admin.TabularInline):  # type: ignore[type-arg]
 
 
 class WithReason(ActionForm):
-    reason = forms.CharField(required=False, label="Reason, of what runs again or is undone:")
+    reason = forms.CharField(required=False, label="Reason:")
+
+
+def reason_of(request: HttpRequest) -> str:
+    """What the operator gave with an action; everybody reads it where the action shows."""
+    return str(request.POST.get("reason", "")).strip()
 
 
 @admin.register(models.Run)
 class RunAdmin(ReadOnly):
     action_form = WithReason
-    list_display = (
-        *("variant", "task", "shots", "state", "priority", "error_class", "worker", "created"),
-    )
-    list_filter = ("state", "error_class", "task__benchmark", "task__style", "worker")
+    list_display = ("model_name", "task", "state", "cause", "worker", "created")
+    list_filter = ("state", "error_class", "task__style", "worker")
     search_fields = ("id", "variant__hub_model__repo_id", "error_message")
     list_select_related = ("variant__hub_model", "task", "worker")
     inlines = (EventInline,)
     actions = ("cancel", "retry", "put_first", "put_last", "put_back", "rerun")
 
-    @admin.action(permissions=["operate"], description="Cancel, whoever wants them")
+    @admin.display(description="model", ordering="variant__hub_model__repo_id")
+    def model_name(self, run: models.Run) -> str:
+        return run.variant.hub_model.repo_id
+
+    @admin.display(empty_value="")
+    def cause(self, run: models.Run) -> str:
+        return Truncator(run.error_message).chars(60)
+
+    @admin.action(permissions=["operate"], description="Cancel (needs a reason)")
     def cancel(self, request: HttpRequest, chosen: QuerySet[models.Run]) -> None:
+        why = reason_of(request)
+        if not why:
+            text = "Nothing is cancelled. Say why under “Reason”: it stands on the runs' pages."
+            self.message_user(request, text, messages.ERROR)
+            return
         by = request.user.get_username()
-        why = "by an operator"
         self._said(request, [claims.cancel(run, by=by, why=why) for run in chosen], "cancelled")
 
-    @admin.action(permissions=["operate"], description="Try again what failed or was cancelled")
+    @admin.action(permissions=["operate"], description="Try failed or cancelled runs again")
     def retry(self, request: HttpRequest, chosen: QuerySet[models.Run]) -> None:
         by = request.user.get_username()
         self._said(request, [claims.retry(run, by=by) for run in chosen], "queued again")
 
-    @admin.action(permissions=["operate"], description="Put before all others that wait")
+    @admin.action(permissions=["operate"], description="Move to the front of the queue")
     def put_first(self, request: HttpRequest, chosen: QuerySet[models.Run]) -> None:
         self._put(request, chosen, FIRST)
 
-    @admin.action(permissions=["operate"], description="Put behind all others that wait")
+    @admin.action(permissions=["operate"], description="Move to the end of the queue")
     def put_last(self, request: HttpRequest, chosen: QuerySet[models.Run]) -> None:
         self._put(request, chosen, -FIRST)
 
-    @admin.action(permissions=["operate"], description="Put back to their place in the queue")
+    @admin.action(permissions=["operate"], description="Move back to their own place in the queue")
     def put_back(self, request: HttpRequest, chosen: QuerySet[models.Run]) -> None:
         self._put(request, chosen, 0)
 
-    @admin.action(permissions=["operate"], description="Run again, and replace what is done")
+    @admin.action(permissions=["operate"], description="Evaluate again (needs a reason)")
     def rerun(self, request: HttpRequest, chosen: QuerySet[models.Run]) -> None:
         done = chosen.filter(state=models.Run.State.DONE, superseded_by=None)
         runs = done.select_related("variant", "task").order_by("finished")
         try:
-            by, reason = request.user.get_username(), request.POST.get("reason", "")
-            ordered = reruns.rerun(runs, by=by, reason=reason)
+            by = request.user.get_username()
+            ordered = reruns.rerun(runs, by=by, reason=reason_of(request))
         except reruns.NoReason as problem:
             self.message_user(request, f"Nothing is queued. {problem}", messages.ERROR)
             return
@@ -226,9 +240,9 @@ class RecallAdmin(ReadOnly):
         text = f"{taken.words} are recalled, {taken.queued} runs are queued to measure again."
         self.message_user(request, text)
 
-    @admin.action(permissions=["operate"], description="Undo: let their results stand again")
+    @admin.action(permissions=["operate"], description="Undo (needs a reason)")
     def undo(self, request: HttpRequest, chosen: QuerySet[models.Recall]) -> None:
-        by, reason = request.user.get_username(), request.POST.get("reason", "")
+        by, reason = request.user.get_username(), reason_of(request)
         for made in chosen:
             try:
                 n = recalls.undo(made, reason=reason, by=by)

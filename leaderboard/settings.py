@@ -88,7 +88,7 @@ PLUMBLINE_MAIL_URL = env.secret("PLUMBLINE_MAIL_URL", "")
 PLUMBLINE_MAIL_FROM = env.text("PLUMBLINE_MAIL_FROM", "plumbline@localhost")
 
 INSTALLED_APPS = [
-    "django.contrib.admin",
+    "leaderboard.apps.Administration",
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",

@@ -22,7 +22,7 @@ from leaderboard.models.role import (
 )
 from leaderboard.models.ruling import DisputedSet, Ruling, SecondFigure
 from leaderboard.models.run import LIVE, MEASURED, Artifact, Result, Run, RunEvent, Worker
-from leaderboard.models.snapshot import BoardSnapshot
+from leaderboard.models.snapshot import BoardFault, BoardSnapshot
 from leaderboard.models.submission import Submission, User, Vote
 from leaderboard.models.task import Suite, SuiteEntry, TaskVersion
 from leaderboard.models.token import ApiToken
@@ -39,6 +39,7 @@ __all__ = [
     "Agreement",
     "ApiToken",
     "Artifact",
+    "BoardFault",
     "BoardSnapshot",
     "Departure",
     "DisputedSet",

@@ -1,4 +1,7 @@
-"""The board as it stood: pages read the newest snapshot, dates in the past an older one."""
+"""The board as it stood: pages read the newest snapshot, dates in the past an older one.
+
+And the boards that could not be built, for operators.
+"""
 
 from __future__ import annotations
 
@@ -35,3 +38,23 @@ class BoardSnapshot(models.Model):
 
     def __str__(self) -> str:
         return f"{self.suite} {self.style} at {self.built:%Y-%m-%d %H:%M}"
+
+
+class BoardFault(models.Model):
+    """A board that could not be built when it was due; the row goes once it is built."""
+
+    suite = models.ForeignKey("leaderboard.Suite", on_delete=models.CASCADE, related_name="faults")
+    style = models.CharField(max_length=16)
+    """As in `BoardSnapshot`."""
+    message = models.CharField(max_length=500)
+    since = models.DateTimeField(auto_now_add=True)
+    last = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        ordering: ClassVar = ["since"]
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["suite", "style"], name="one_fault_of_a_board"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.suite} {self.style}: {self.message}"

@@ -10,15 +10,17 @@ import logging
 import tempfile
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
+from django.db import Error
 from django.db.models import Max, OuterRef, QuerySet, Subquery
 from django.db.models.functions import TruncDate
 from django.utils import timezone
 
 from leaderboard.catalogue import newest_suite, suites_called
-from leaderboard.models import BoardSnapshot, Edition, Recall, Run, Suite
+from leaderboard.models import BoardFault, BoardSnapshot, Edition, Recall, Run, Suite
 from leaderboard.models import edition as editions
 from leaderboard.samples import store as artifacts
 from leaderboard.snapshot import build as board_builder
@@ -35,6 +37,7 @@ REST = 3
 """... and so many times as long as the last one took to build."""
 KEPT_WHOLE = timedelta(days=2)
 """Of older days only the last snapshot is kept."""
+LONGEST_FAULT = 500
 LARGE = 2_000_000
 """Bytes of a file that takes longer to read than a reader should wait."""
 
@@ -215,6 +218,7 @@ def build_due() -> int:
     One that cannot be built keeps none of the others from it. Raises what was raised, at the end.
     """
     built = 0
+    faulty = set(BoardFault.objects.values_list("suite", "style"))
     numbers = editions.of_data()
     problems: list[Exception] = []
     for suite in Suite.objects.order_by("-created"):
@@ -224,9 +228,20 @@ def build_due() -> int:
             except Exception as problem:
                 problem.add_note(f"suite {suite.name}, board of style {style}")
                 problems.append(problem)
+                _note_fault(suite, style, problem)
+            else:
+                if (suite.pk, style) in faulty:
+                    BoardFault.objects.filter(suite=suite, style=style).delete()
     if problems:
         raise ExceptionGroup("boards that could not be built", problems)
     return built
+
+
+def _note_fault(suite: Suite, style: str, problem: Exception) -> None:
+    """For the operator's page; a database that does not answer is told of by the caller's log."""
+    message = f"{type(problem).__name__}: {problem}"[:LONGEST_FAULT]
+    with suppress(Error):
+        BoardFault.objects.update_or_create(suite=suite, style=style, defaults={"message": message})
 
 
 def _build_if_due(suite: Suite, style: str, number: int) -> bool:

@@ -213,7 +213,7 @@ def give_order(page: Page, order: str, *runs: Run, reason: str = "") -> None:
         page.locator(f"input[name=_selected_action][value='{run.pk}']").press("Space")
     page.get_by_label("Action:").select_option(label=order)
     if reason:
-        page.get_by_label("Reason").fill(reason)
+        page.get_by_role("textbox", name="Reason:").fill(reason)
     page.get_by_role("button", name="Go", exact=True).press("Enter")
 
 
@@ -224,19 +224,22 @@ def test_each_order_of_an_operator_does_what_it_says(visit: Open, shot: Shots) -
     site = page.url.removesuffix("/admin/")
     waits = Run.objects.get(state=State.QUEUED)
     done = Run.objects.filter(state=State.DONE)[0]
-    give_order(page, "Put before all others that wait", waits)
+    give_order(page, "Move to the front of the queue", waits)
     expect(page.get_by_text("1 of 1 runs were moved.")).to_be_visible()
     waits.refresh_from_db()
     assert waits.priority == 100
-    give_order(page, "Cancel, whoever wants them", waits, done)
+    give_order(page, "Cancel (needs a reason)", waits)
+    expect(page.get_by_text("Nothing is cancelled. Say why")).to_be_visible()
+    give_order(page, "Cancel (needs a reason)", waits, done, reason="Its questions change.")
     expect(page.get_by_text("1 of 2 runs were cancelled. 1 could not be")).to_be_visible()
     assert Run.objects.get(pk=waits.pk).state == State.CANCELLED
-    give_order(page, "Try again what failed or was cancelled", waits)
+    assert waits.events.last().why == "Its questions change."
+    give_order(page, "Try failed or cancelled runs again", waits)
     expect(page.get_by_text("1 of 1 runs were queued again.")).to_be_visible()
     assert Run.objects.get(pk=waits.pk).state == State.QUEUED
-    give_order(page, "Run again, and replace what is done", done)
+    give_order(page, "Evaluate again (needs a reason)", done)
     expect(page.get_by_text("Nothing is queued.")).to_be_visible()
-    give_order(page, "Run again, and replace what is done", done, reason="A fault of the engine.")
+    give_order(page, "Evaluate again (needs a reason)", done, reason="A fault of the engine.")
     expect(page.get_by_text("1 of 1 runs were queued again.")).to_be_visible()
     shot(page, "ordered")
     page.goto(f"{site}/admin/leaderboard/submission/")

@@ -17,6 +17,7 @@ from django.utils import timezone
 
 from evalcore.stats import mean_interval, rank_ranges
 from leaderboard.models import (
+    BoardFault,
     BoardSnapshot,
     HubModel,
     Result,
@@ -141,7 +142,9 @@ def test_a_new_result_gives_a_new_board_and_the_old_one_stays(suite: Suite, at_o
     assert published.at(suite, OWN, moment - timedelta(days=1)) is None
 
 
-def test_a_board_that_cannot_be_built_keeps_no_other_from_it(suite: Suite, db: None) -> None:
+def test_a_board_that_cannot_be_built_keeps_no_other_from_it_and_is_named_until_it_is(
+    suite: Suite, db: None
+) -> None:
     other = make.make_suite("other", benchmarks=("letters",))
     for name in ("lab/usual", "lab/endless"):
         make.evaluated(name, other, skill(0.8), n=120)
@@ -152,6 +155,13 @@ def test_a_board_that_cannot_be_built_keeps_no_other_from_it(suite: Suite, db: N
     assert all("suite other" in problem.__notes__[0] for problem in raised.value.exceptions)
     built = set(BoardSnapshot.objects.filter(suite=suite).values_list("style", flat=True))
     assert built == set(published.styles_of(suite))
+    faults = BoardFault.objects.filter(suite=other)
+    assert {fault.style for fault in faults} == set(published.styles_of(other))
+    assert BoardFault.objects.count() == len(faults)
+    endless.delete()
+    published.forget()
+    published.build_due()
+    assert not BoardFault.objects.exists()
 
 
 def test_of_past_days_the_last_board_is_kept(suite: Suite) -> None:
