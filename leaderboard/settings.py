@@ -179,6 +179,8 @@ ACCOUNT_LOGIN_METHODS = {"username", "email"}
 ACCOUNT_SIGNUP_FIELDS = ["username*", "email*", "password1*"]
 ACCOUNT_USERNAME_VALIDATORS = "leaderboard.accounts.rules.NAME_VALIDATORS"
 ACCOUNT_SESSION_REMEMBER = True
+# More than one: the next try after mail could not be sent must not wait.
+ACCOUNT_RATE_LIMITS = {"confirm_email": "5/h/key"}
 ACCOUNT_EMAIL_SUBJECT_PREFIX = "[Plumbline] "
 SOCIALACCOUNT_ADAPTER = "leaderboard.accounts.rules.Identities"
 SOCIALACCOUNT_EMAIL_VERIFICATION, SOCIALACCOUNT_EMAIL_REQUIRED = "none", False

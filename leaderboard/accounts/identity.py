@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import jwt
 import requests
 from allauth.socialaccount.helpers import render_authentication_error
-from allauth.socialaccount.internal import jwtkit
-from allauth.socialaccount.models import SocialApp
+from allauth.socialaccount.models import SocialApp, SocialLogin, SocialToken
+from allauth.socialaccount.providers.oauth2.client import OAuth2Error
 from allauth.socialaccount.providers.oauth2.views import OAuth2CallbackView, OAuth2LoginView
 from allauth.socialaccount.providers.openid_connect.provider import OpenIDConnectProvider
 from allauth.socialaccount.providers.openid_connect.views import OpenIDConnectOAuth2Adapter
@@ -27,19 +28,35 @@ NONCE_CHARACTERS = 43
 """As many random bits as a SHA-256."""
 
 
-class Conversation(OpenIDConnectOAuth2Adapter):  # type: ignore[misc]
-    """What is said between this site and the provider during one attempt."""
+SIGNATURES = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "EdDSA")
+"""By a key of which the provider publishes the public half; none that shares a secret."""
+KEYS_TIMEOUT = 10.0
+"""Seconds in which the provider must send its keys."""
 
-    def _decode_id_token(self, app: SocialApp, id_token: str) -> dict[str, Any]:
-        claims: dict[str, Any] = jwtkit.verify_and_decode(
-            credential=id_token,
-            keys_url=self.openid_config["jwks_uri"],
-            issuer=self.openid_config["issuer"],
-            audience=app.client_id,
-            lookup_kid=jwtkit.lookup_kid_jwk,
-            verify_signature=True,
-        )
-        return claims
+
+class Conversation(OpenIDConnectOAuth2Adapter):  # type: ignore[misc]
+    """The requests of one attempt to sign in, between this site and the provider."""
+
+    def complete_login(
+        self, request: HttpRequest, app: SocialApp, token: SocialToken, **answer: Any
+    ) -> SocialLogin:
+        """Raises OAuth2Error for an identity token that the provider did not sign for this site."""
+        if id_token := answer["response"].get("id_token"):
+            self.check_signature(id_token, app)
+        return super().complete_login(request, app, token, **answer)
+
+    def check_signature(self, id_token: str, app: SocialApp) -> None:
+        keys = jwt.PyJWKClient(self.openid_config["jwks_uri"], timeout=KEYS_TIMEOUT)
+        try:
+            jwt.decode(
+                id_token,
+                keys.get_signing_key_from_jwt(id_token),
+                algorithms=SIGNATURES,
+                audience=app.client_id,
+                issuer=self.openid_config["issuer"],
+            )
+        except jwt.PyJWTError as problem:
+            raise OAuth2Error("the identity token is not the provider's") from problem
 
 
 class Provider(OpenIDConnectProvider):  # type: ignore[misc]

@@ -9,8 +9,6 @@ from typing import Any
 from allauth.account.adapter import DefaultAccountAdapter
 from allauth.account.models import EmailAddress
 from allauth.account.stages import EmailVerificationStage
-from allauth.core import context
-from allauth.core.internal import ratelimit
 from allauth.socialaccount.adapter import DefaultSocialAccountAdapter
 from django.conf import settings
 from django.core.exceptions import PermissionDenied
@@ -37,10 +35,6 @@ class MailFailed(Exception):
     """The message was not sent: try again in some minutes."""
 
 
-MAILED_BY = ("confirm_email", "reset_password")
-"""What allauth calls the limits of mail to one address."""
-
-
 class Accounts(DefaultAccountAdapter):  # type: ignore[misc]
     """Accounts of this site, with a password."""
 
@@ -64,11 +58,6 @@ class Accounts(DefaultAccountAdapter):  # type: ignore[misc]
                 type(problem).__name__,
                 problem,
             )
-            for action in MAILED_BY:
-                # Nothing was sent, so that the next try need not wait.
-                ratelimit.clear(
-                    context.request, app="allauth.account", action=action, key=email.lower()
-                )
             raise MailFailed from problem
 
     def add_message(self, *args: Any, **options: Any) -> None:

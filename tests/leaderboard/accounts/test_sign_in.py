@@ -138,7 +138,7 @@ SAID = "mail server takes no messages at the moment"
 
 @pytest.mark.usefixtures("no_mail")
 def test_where_no_mail_goes_out_nothing_is_made_and_what_was_typed_stays(
-    client: Client, caplog: pytest.LogCaptureFixture
+    client: Client, caplog: pytest.LogCaptureFixture, settings: Any
 ) -> None:
     answer = client.post("/accounts/new", ADA)
     assert answer.status_code == 503
@@ -149,6 +149,9 @@ def test_where_no_mail_goes_out_nothing_is_made_and_what_was_typed_stays(
     assert "a long pass phrase" not in answer.text
     assert not User.objects.exists()
     assert "PLUMBLINE_MAIL_URL, ConnectionRefusedError" in caplog.text
+    settings.EMAIL_BACKEND = "django.core.mail.backends.locmem.EmailBackend"
+    client.post("/accounts/new", ADA)
+    assert [message.to for message in mail.outbox] == [["ada@example.org"]], "at the next try"
 
 
 def test_where_no_mail_goes_out_nobody_learns_who_has_an_account(
