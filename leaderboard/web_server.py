@@ -17,13 +17,16 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from gunicorn.workers.base import Worker
+from waitress.adjustments import Adjustments
 from waitress.channel import HTTPChannel
 from waitress.parser import HTTPRequestParser, ParsingError
-from waitress.server import create_server
+from waitress.server import TcpWSGIServer
 
 from evalcore.sandbox.prctl import die_with_parent
 
 if TYPE_CHECKING:
+    import socket
+
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
 import logging
 import threading
@@ -50,9 +53,10 @@ class Buffered(Worker):  # type: ignore[misc]
 
     def run(self) -> None:
         die_with_parent()  # the port is free as soon as the master is gone, however it went
+        (listener,) = self.sockets
         server = make_server(
             without_body_to_head(self.wsgi),
-            sockets=[listener.sock for listener in self.sockets],
+            listener.sock,
             threads=self.cfg.threads,
             ident=None,
             channel_timeout=SILENT_SECONDS,
@@ -73,7 +77,7 @@ class Buffered(Worker):  # type: ignore[misc]
 
     def _serve(self, server: Any) -> None:
         """Whatever moves next, or a beat in which nothing does."""
-        server.asyncore.loop(timeout=BEAT, map=server._map, use_poll=True, count=1)
+        server.asyncore.loop(timeout=BEAT, map=server.connections, use_poll=True, count=1)
         now = time.monotonic()
         if now - self._looked >= BEAT / 2:
             self._looked = now
@@ -102,13 +106,32 @@ class Channel(HTTPChannel):  # type: ignore[misc]
     parser_class = OneLength
 
 
-def make_server(application: WSGIApplication, *, threads: int, **adjustments: Any) -> Any:
-    """waitress's server with our parser, and a queue that has an end."""
+class Server(TcpWSGIServer):  # type: ignore[misc]
+    """waitress's server of one socket, with our parser."""
+
+    channel_class = Channel
+    connections: dict[int, Any]
+    """All that its loop looks at, by file descriptor."""
+
+
+def make_server(
+    application: WSGIApplication, listener: socket.socket, *, threads: int, **adjustments: Any
+) -> Server:
+    """A server whose queue has an end, on a socket that is bound already."""
     dispatcher = BoundedDispatcher()
     dispatcher.set_thread_count(threads)
-    adjustments["threads"] = threads
-    server = create_server(application, _dispatcher=dispatcher, **adjustments)
-    server.channel_class = Channel
+    connections: dict[int, Any] = {}
+    server = Server(
+        application,
+        connections,
+        True,
+        listener,
+        dispatcher=dispatcher,
+        adj=Adjustments(threads=threads, sockets=[listener], **adjustments),
+        sockinfo=(listener.family, listener.type, listener.proto, listener.getsockname()),
+        bind_socket=False,
+    )
+    server.connections = connections
     return server
 
 

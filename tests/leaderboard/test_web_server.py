@@ -318,7 +318,8 @@ class Overloaded:
     """A server in this process with two threads, each of which answers in half a second."""
 
     def __init__(self) -> None:
-        self.server = web_server.make_server(self._answer, threads=2, host="127.0.0.1", port=0)
+        listener = socket.create_server(("127.0.0.1", 0))
+        self.server = web_server.make_server(self._answer, listener, threads=2)
         self.site = Site(int(self.server.effective_port))
         self.open = True
         self._serving = threading.Thread(target=self._serve)
@@ -332,7 +333,9 @@ class Overloaded:
 
     def _serve(self) -> None:
         while self.open:
-            self.server.asyncore.loop(timeout=0.02, map=self.server._map, use_poll=True, count=1)
+            self.server.asyncore.loop(
+                timeout=0.02, map=self.server.connections, use_poll=True, count=1
+            )
 
     def close(self) -> None:
         self.open = False
