@@ -150,7 +150,7 @@ def families(pairs: Sequence[Pair]) -> str:
         if own and about.startswith("# "):
             wrong = sum(len(pair.differences) for pair in own)
             rows.append((f"`{path.name}`", about[2:].rstrip("."), str(len(own)), str(wrong)))
-    return table(("file", "what it makes use of", "runs", "differences"), rows)
+    return table(("file", "uses", "runs", "differences"), rows)
 
 
 def the_draw(census: Census, drawn: Sequence[Candidate], pairs: Sequence[Pair]) -> str:
