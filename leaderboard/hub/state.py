@@ -19,13 +19,13 @@ from django.db.models.functions import Now
 from huggingface_hub import HfApi
 from huggingface_hub.errors import DisabledRepoError, GatedRepoError, RepositoryNotFoundError
 
-from leaderboard.hub import client, trouble
-from leaderboard.hub.answer import repo_id_of
-from leaderboard.hub.model_id import Asked
+from leaderboard.hub import client
+from leaderboard.hub.client import Deadline
+from leaderboard.hub.model_id import ModelReference
 from leaderboard.hub.origin import origin_of
-from leaderboard.hub.trouble import Deadline, HubSilent
+from leaderboard.hub.problem import HubSilent, Refused
+from leaderboard.hub.repository import read_repository, repo_id_of
 from leaderboard.models import HubModel
-from leaderboard.web import Refused
 
 logger = logging.getLogger(__name__)
 
@@ -41,19 +41,19 @@ State = HubModel.HubState
 
 
 @dataclass(frozen=True)
-class Found:
+class StateOnHub:
     """What the Hub says of a model now."""
 
     state: str
     renamed_to: str = ""
 
 
-PRESENT = Found(State.PRESENT)
+PRESENT = StateOnHub(State.PRESENT)
 
 
-def under_name(model: HubModel, repo_id: str) -> Found:
+def under_name(model: HubModel, repo_id: str) -> StateOnHub:
     """What became of a model that the Hub serves to everybody under this name."""
-    return PRESENT if model.repo_id == repo_id else Found(State.RENAMED, repo_id)
+    return PRESENT if model.repo_id == repo_id else StateOnHub(State.RENAMED, repo_id)
 
 
 def look() -> int:
@@ -79,34 +79,34 @@ def look() -> int:
     return answered
 
 
-def ask(repo_id: str) -> Found:
+def ask(repo_id: str) -> StateOnHub:
     """What became of a model. Raises HubSilent."""
     deadline = Deadline(SECONDS)
-    return trouble.within(deadline, lambda: _ask(repo_id, deadline))
+    return client.ask(ModelReference(repo_id), deadline, lambda: _ask(repo_id, deadline))
 
 
-def _ask(repo_id: str, deadline: Deadline) -> Found:
-    api = HfApi(endpoint=settings.HF_ENDPOINT, token=False)
-    with trouble.complaints(Asked(repo_id, "main"), deadline):
-        try:
-            info = api.model_info(repo_id, timeout=deadline.left())
-        except (GatedRepoError, DisabledRepoError):
-            return Found(State.PRIVATE)
-        except RepositoryNotFoundError as error:
-            gone = error.response.status_code == 404
-            return Found(State.GONE if gone else State.PRIVATE)
-        known_as = repo_id_of(info.id)
-    renamed_to = known_as if known_as != repo_id else ""
+def _ask(repo_id: str, deadline: Deadline) -> StateOnHub:
+    try:
+        info = HfApi(endpoint=settings.HF_ENDPOINT, token=False).model_info(
+            repo_id, timeout=deadline.left()
+        )
+    except (GatedRepoError, DisabledRepoError):
+        return StateOnHub(State.PRIVATE)
+    except RepositoryNotFoundError as error:
+        gone = error.response.status_code == 404
+        return StateOnHub(State.GONE if gone else State.PRIVATE)
+    current = repo_id_of(info.id)
+    renamed_to = current if current != repo_id else ""
     if info.gated or info.private or info.disabled:
-        return Found(State.PRIVATE, renamed_to)
-    return Found(State.RENAMED if renamed_to else State.PRESENT, renamed_to)
+        return StateOnHub(State.PRIVATE, renamed_to)
+    return StateOnHub(State.RENAMED if renamed_to else State.PRESENT, renamed_to)
 
 
-def note(model: HubModel, found: Found) -> None:
-    told = {"hub_state": found.state, "renamed_to": found.renamed_to}
+def note(model: HubModel, state: StateOnHub) -> None:
+    fields = {"hub_state": state.state, "renamed_to": state.renamed_to}
     row = HubModel.objects.filter(pk=model.pk)
-    if row.exclude(**told).exists():  # boards are built anew for it
-        row.update(**told)
+    if row.exclude(**fields).exists():  # boards are built anew for it
+        row.update(**fields)
     row.update(hub_checked=Now())
 
 
@@ -118,8 +118,8 @@ def describe(model: HubModel) -> None:
     # An adapter's origin is told by the model under it as well: it was described with that.
     for variant in model.variants.filter(weights_digest="", adapter_base=""):
         try:
-            asked = Asked(model.repo_id, variant.commit)
-            repository = client.read_repository(asked, SECONDS, thorough=True)
+            reference = ModelReference(model.repo_id, variant.commit)
+            repository = read_repository(reference, SECONDS, thorough=True)
         except Refused:
             return
         model.variants.filter(pk=variant.pk).update(**origin_of(repository).fields())
