@@ -112,8 +112,8 @@ def ask_unless_unknown(
 ) -> Answer:
     """The same, but for an ID that the Hub did not know a moment ago, which is refused so again."""
     key = f"unknown-{digest_of([settings.HF_ENDPOINT, reference.repo_id])}"
-    if known := cache.get(key):
-        raise Refused(Problem(**{**known, "offers": tuple(known["offers"])}))
+    if cached := cache.get(key):
+        raise Refused(Problem(**{**cached, "offers": tuple(cached["offers"])}))
     try:
         return ask(reference, deadline, question)
     except Refused as refused:
@@ -203,13 +203,13 @@ def models_like(typed: str, seconds: float) -> tuple[str, ...]:
     deadline = Deadline(seconds)
     queries = [{"search": name}, *([{"author": owner}] if owner else [])]
     try:
-        found = ask(ModelReference(typed), deadline, lambda: _search(queries, deadline))
+        matches = ask(ModelReference(typed), deadline, lambda: _search(queries, deadline))
     except (HubSilent, Refused):
         return ()
-    exact = [repo_id for repo_id in found if repo_id.partition("/")[2].lower() == name.lower()]
+    exact = [repo_id for repo_id in matches if repo_id.partition("/")[2].lower() == name.lower()]
     if not owner:
-        return tuple(dict.fromkeys([*exact, *found]))[:MAX_OFFERS]
-    near = difflib.get_close_matches(typed, found, MAX_OFFERS, cutoff=0.8)
+        return tuple(dict.fromkeys([*exact, *matches]))[:MAX_OFFERS]
+    near = difflib.get_close_matches(typed, matches, MAX_OFFERS, cutoff=0.8)
     return tuple(dict.fromkeys([*near, *exact]))[:MAX_OFFERS]
 
 
@@ -217,15 +217,17 @@ def models_with(typed: str, seconds: float) -> tuple[str, ...]:
     """The IDs of the most downloaded models on the Hub with this text in theirs; perhaps none."""
     deadline = Deadline(seconds)
     try:
-        found = ask(ModelReference(typed), deadline, lambda: _search([{"search": typed}], deadline))
+        matches = ask(
+            ModelReference(typed), deadline, lambda: _search([{"search": typed}], deadline)
+        )
     except (HubSilent, Refused):
         return ()
-    return tuple(found[:MAX_SUGGESTED])
+    return tuple(matches[:MAX_SUGGESTED])
 
 
 def _search(queries: list[dict[str, str]], deadline: Deadline) -> list[str]:
     # Not by the client's own search, which asks again and again where the Hub is in trouble.
-    found = []
+    repo_ids = []
     for query in queries:
         response = get_session().get(
             f"{settings.HF_ENDPOINT}/api/models",
@@ -234,5 +236,5 @@ def _search(queries: list[dict[str, str]], deadline: Deadline) -> list[str]:
             timeout=deadline.left(),
         )
         hf_raise_for_status(response)
-        found += [model["id"] for model in response.json()[:MAX_SEARCHED]]
-    return [repo_id for repo_id in found if is_full_id(repo_id)]
+        repo_ids += [model["id"] for model in response.json()[:MAX_SEARCHED]]
+    return [repo_id for repo_id in repo_ids if is_full_id(repo_id)]

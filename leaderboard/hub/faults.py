@@ -155,8 +155,8 @@ def _miscounted(repository: Repository) -> list[Problem]:
     counts = {counted.count, sum(counted.by_dtype.values()) or counted.count}
     if counts == {weights.count}:
         return []
-    shown = " or ".join(f"{count:,}" for count in sorted(counts))
-    details = {"counts": shown, "held": weights.count}
+    listed_counts = " or ".join(f"{count:,}" for count in sorted(counts))
+    details = {"counts": listed_counts, "held": weights.count}
     return [Problem("other_count", "model", repository.repo_id, details)]
 
 
@@ -230,8 +230,8 @@ MAX_SHOWN_NUMBER = 10**15
 
 def _impossible_sizes(repository: Repository) -> list[Problem]:
     """One problem for each size that is beyond any model's, or below zero."""
-    found = _sizes_beyond(repository.config or {}, MAX_CONFIG_DEPTH)
-    return [Problem("impossible_size", "model", repository.repo_id, size) for size in found]
+    sizes = _sizes_beyond(repository.config or {}, MAX_CONFIG_DEPTH)
+    return [Problem("impossible_size", "model", repository.repo_id, size) for size in sizes]
 
 
 def _sizes_beyond(config: Mapping[str, Any], depth: int) -> Iterator[dict[str, Any]]:
@@ -286,8 +286,8 @@ def _dtype_fault(repo_id: str, config: dict[str, Any]) -> Problem | None:
 def _table_fault(repository: Repository, config: dict[str, Any]) -> Problem | None:
     """A table of tokens that has another length than the configuration says does not load."""
     tokens, weights = clean_count(config.get("vocab_size"), MAX_TOKENS), repository.weights
-    known = architecture_in(config) in NATIVE and not repository.quantisation
-    if not known or config.get("model_type") in TYPES_WITH_EXTRA_ROWS or not tokens:
+    native = architecture_in(config) in NATIVE and not repository.quantisation
+    if not native or config.get("model_type") in TYPES_WITH_EXTRA_ROWS or not tokens:
         return None
     if weights is None or weights.table_rows in (0, tokens):
         return None
@@ -464,9 +464,9 @@ def _trusted_code(repository: Repository) -> tuple[str, ...]:
     if not needs_code(config):
         return ()
     references = code.references(config)
-    own = (f"{repository.repo_id}@{repository.commit}",) if code.has_own(references) else ()
-    listed = ((name, sorted(_trusted_commits(name))) for name in code.others(references))
-    return (*own, *(f"{name}@{commits[0]}" for name, commits in listed if len(commits) == 1))
+    own_pin = (f"{repository.repo_id}@{repository.commit}",) if code.has_own(references) else ()
+    trusted = ((name, sorted(_trusted_commits(name))) for name in code.others(references))
+    return (*own_pin, *(f"{name}@{commits[0]}" for name, commits in trusted if len(commits) == 1))
 
 
 def _code_fault(
@@ -554,11 +554,11 @@ def base_of(repository: Repository, typed: str) -> ModelReference:
 
 def another_base(adapter: Repository, base: Repository) -> list[Problem]:
     """That an adapter names another base than the one that it is put on, by the last part of it."""
-    named = stated_base(adapter.adapter_config or {}).partition("@")[0]
-    if named.rpartition("/")[2].lower() == base.repo_id.rpartition("/")[2].lower():
+    stated = stated_base(adapter.adapter_config or {}).partition("@")[0]
+    if stated.rpartition("/")[2].lower() == base.repo_id.rpartition("/")[2].lower():
         return []
-    details = {"adapter": adapter.repo_id, "named": named}
-    return [Problem("another_base", "base", base.repo_id, details)] if named else []
+    details = {"adapter": adapter.repo_id, "named": stated}
+    return [Problem("another_base", "base", base.repo_id, details)] if stated else []
 
 
 def at_base(problems: Iterable[Problem]) -> list[Problem]:

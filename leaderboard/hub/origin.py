@@ -73,8 +73,8 @@ def origin_of(repository: Repository) -> Origin:
 
 def _bases(repository: Repository) -> dict[str, str]:
     """Base models in the order of the card, each with how it was used (may be empty)."""
-    stated = repository.card.get("base_model")
-    names = stated if isinstance(stated, list) else [stated]
+    bases_of_card = repository.card.get("base_model")
+    names = bases_of_card if isinstance(bases_of_card, list) else [bases_of_card]
     relation = str(repository.card.get("base_model_relation") or "")
     bases = {name: relation for name in names if isinstance(name, str)}
     for tag in sorted(repository.tags):
@@ -129,8 +129,8 @@ def _counts(config: Any, key: re.Pattern[str], depth: int = MAX_PART_DEPTH) -> I
         return
     for name, value in config.items():
         if key.fullmatch(name):
-            stated = value if isinstance(value, list) else [value]
-            yield from (n for n in stated if isinstance(n, int) and not isinstance(n, bool))
+            numbers = value if isinstance(value, list) else [value]
+            yield from (n for n in numbers if isinstance(n, int) and not isinstance(n, bool))
         elif not name.startswith(OTHER_PARTS):
             yield from _counts(value, key, depth - 1)
 
@@ -168,18 +168,20 @@ def refuses_system(template: str) -> str:
     try:
         tree = _SYNTAX.parse(_GENERATION.sub("", template))
         by_test = [(branch.test, _refusal(branch.body)) for branch in tree.find_all(nodes.If)]
-        if asked := [test for test in tree.find_all(nodes.Compare) if SYSTEM in _texts(test)]:
-            said = {id(test): words for test, words in by_test if _is_role(test)}
-            return said.get(id(asked[0]), "") if all(said.get(id(test)) for test in asked) else ""
+        system_tests = [test for test in tree.find_all(nodes.Compare) if SYSTEM in _texts(test)]
+        if system_tests:
+            refusal_of = {id(test): words for test, words in by_test if _is_role(test)}
+            refusals = [refusal_of.get(id(test), "") for test in system_tests]
+            return refusals[0] if all(refusals) else ""
         if SYSTEM in _texts(tree):
             return ""
-        others = [
+        role_refusals = [
             (branch.test, words)
             for branch in tree.find_all(nodes.If)
             for words in (_refusal(branch.body), _refusal(branch.else_))
         ]
-        refusals = (words for test, words in others if words and ROLES & {*_texts(test)})
-        return next(refusals, "")
+        of_roles = (words for test, words in role_refusals if words and ROLES & {*_texts(test)})
+        return next(of_roles, "")
     except (TemplateError, RecursionError):
         return ""
 

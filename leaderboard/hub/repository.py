@@ -495,8 +495,8 @@ def repo_id_of(value: object) -> str:
 def _licence(card: Mapping[str, Any]) -> str:
     """In small letters and in order, so that the same licences are written alike; of one that the
     Hub has no word for ("other") the name that the card gives it."""
-    stated, own_name = card.get("license"), card.get("license_name")
-    names = stated if isinstance(stated, list) else [stated]
+    licences, own_name = card.get("license"), card.get("license_name")
+    names = licences if isinstance(licences, list) else [licences]
     words = {name.strip().lower() for name in names if isinstance(name, str)}
     if isinstance(own_name, str) and own_name.strip():
         words = (words - {"other"}) | {own_name.strip().lower()}
@@ -529,9 +529,9 @@ def _first_bytes(
 ) -> bytes:
     """At most so many; nothing of an empty file."""
     url = hf_hub_url(listing.repo_id, name, revision=listing.commit, endpoint=settings.HF_ENDPOINT)
-    every = {**build_hf_headers(token=False), **headers}
+    all_headers = {**build_hf_headers(token=False), **headers}
     content = bytearray()
-    with get_session().stream("GET", url, headers=every, timeout=deadline.left()) as response:
+    with get_session().stream("GET", url, headers=all_headers, timeout=deadline.left()) as response:
         # An empty file has no first byte: the range that was asked for cannot be served.
         if response.status_code == 416:
             return b""
@@ -572,26 +572,26 @@ def _chat_template(
 
     Where there are files of templates, what the tokenizer's configuration says is passed over.
     """
-    told, files = listing.repeated, _template_files(listing)
+    repeated, files = listing.repeated, _template_files(listing)
     if files and "default" not in files:
         return "", tuple(sorted(files))
     if files:
-        known = told.get("chat_template_jinja") if files["default"] == TEMPLATE else None
-        if isinstance(known, str) and known:
-            return known, ()
+        template = repeated.get("chat_template_jinja") if files["default"] == TEMPLATE else None
+        if isinstance(template, str) and template:
+            return template, ()
         if not thorough:
             return None, ()
         content = _read_file(listing, files["default"], MAX_TOKENIZER_BYTES, deadline)
         return clean_text(content.decode(errors="replace"), MAX_TEMPLATE_LENGTH), ()
-    stated = told.get("tokenizer_config")
-    if not _template_in(stated)[0]:
+    tokenizer = repeated.get("tokenizer_config")
+    if not _template_in(tokenizer)[0]:
         if not thorough:
             return None, ()
         if TOKENIZER not in listing.sizes:
             return "", ()
         content = _read_file(listing, TOKENIZER, MAX_TOKENIZER_BYTES, deadline)
-        stated = json_object(content, MAX_TOKENIZER_BYTES, MAX_TEMPLATE_LENGTH)[0]
-    return _template_in(stated)
+        tokenizer = json_object(content, MAX_TOKENIZER_BYTES, MAX_TEMPLATE_LENGTH)[0]
+    return _template_in(tokenizer)
 
 
 def _template_files(listing: HubListing) -> dict[str, str]:
@@ -609,15 +609,15 @@ def _template_in(tokenizer: object) -> tuple[str, tuple[str, ...]]:
     template = tokenizer.get("chat_template") if isinstance(tokenizer, dict) else None
     if not isinstance(template, list):
         return template if isinstance(template, str) else "", ()
-    named = {
+    templates = {
         choice["name"]: choice.get("template")
         for choice in template
         if isinstance(choice, dict) and isinstance(choice.get("name"), str)
     }
-    default = named.get("default")
+    default = templates.get("default")
     if isinstance(default, str) and default:
         return default, ()
-    return json.dumps(template, sort_keys=True), tuple(sorted(named))
+    return json.dumps(template, sort_keys=True), tuple(sorted(templates))
 
 
 def _weights(
@@ -641,24 +641,24 @@ def _weights(
             if counted is not None and counted.fits(held, tensors):
                 return counted, {}
     with ThreadPoolExecutor(PARALLEL_HEADS) as pool:
-        found = pool.map(
+        parsed = pool.map(
             lambda name: weights_in_head(lambda n: _head(listing, name, n, deadline)), names
         )
-        heads = dict(zip(names, found, strict=True))
-    known = {name: head for name, head in heads.items() if head is not None}
-    return sum_of_weights(heads.values()), known
+        heads = dict(zip(names, parsed, strict=True))
+    readable = {name: head for name, head in heads.items() if head is not None}
+    return sum_of_weights(heads.values()), readable
 
 
 def _stated_dtype(config: Mapping[str, Any]) -> str:
     """The precision that a config.json names, in its newer or its older key; else empty."""
-    named = config.get("dtype") or config.get("torch_dtype")
-    return named.removeprefix("torch.") if isinstance(named, str) else ""
+    dtype = config.get("dtype") or config.get("torch_dtype")
+    return dtype.removeprefix("torch.") if isinstance(dtype, str) else ""
 
 
 def _stored_dtype(config: Mapping[str, Any], weights: Weights | None) -> str:
-    stated = _stated_dtype(config)
-    if stated in STORED_DTYPES.values():
-        return stated
+    dtype = _stated_dtype(config)
+    if dtype in STORED_DTYPES.values():
+        return dtype
     by_dtype = weights.by_dtype if weights else {}
     largest = max(by_dtype, key=lambda name: by_dtype[name], default="")
     return STORED_DTYPES.get(largest, "float32")

@@ -55,11 +55,11 @@ def submissions(request: HttpRequest) -> JsonResponse:
     if too_many := too_many_checks(request, form, thorough=True):
         return _refused([too_many], 429, typed)
     try:
-        made = submit.submit(*form.wanted, user=request.user)
+        new = submit.submit(*form.wanted, user=request.user)
     except submit.NotSubmitted as refused:
         return _not_submitted(request, refused, typed)
-    answer = JsonResponse(_state(request, made), status=201)
-    answer["Location"] = request.build_absolute_uri(_address(made))
+    answer = JsonResponse(_state(request, new), status=201)
+    answer["Location"] = request.build_absolute_uri(_address(new))
     return _kept_by_nobody(answer)
 
 
@@ -100,12 +100,12 @@ def _typed(request: HttpRequest) -> dict[str, str]:
         raise Unreadable(400, "no_json", reason=reason) from None
     if not isinstance(pairs, list) or not all(isinstance(pair, tuple) for pair in pairs):
         raise Unreadable(400, "no_object")
-    known = list(SubmissionForm.base_fields)
+    fields = list(SubmissionForm.base_fields)
     typed: dict[str, str] = {}
     for name, value in pairs:
         shown = name[:40].encode("ascii", "backslashreplace").decode()
-        if name not in known:
-            raise Unreadable(400, "unknown_field", shown, value=shown, known=", ".join(known))
+        if name not in fields:
+            raise Unreadable(400, "unknown_field", shown, value=shown, known=", ".join(fields))
         if name in typed:
             raise Unreadable(400, "given_twice", name, value=name)
         if not isinstance(value, str) or not _is_text(value):
@@ -203,7 +203,7 @@ def _refused(
 
     Where waiting helps, the answer says how long.
     """
-    told = [
+    entries = [
         {
             "field": problem.field,
             "code": problem.code,
@@ -213,7 +213,7 @@ def _refused(
         }
         for problem in problems
     ]
-    answer = JsonResponse({"problems": told, **more}, status=status)
+    answer = JsonResponse({"problems": entries, **more}, status=status)
     if waits := [problem.wait_seconds for problem in problems if problem.wait_seconds]:
         answer["Retry-After"] = str(waits[0])
     return _kept_by_nobody(answer)

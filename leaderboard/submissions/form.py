@@ -78,8 +78,8 @@ class SubmissionForm(forms.Form):
         limits: dict[str, Any] = {"label": field.label}
         if name in CHOICES:
             (_, default), *choices = CHOICES[name]
-            named = " or ".join(value for value, _ in choices)
-            return limits | {"choices": named, "default": default.lower()}
+            values = " or ".join(value for value, _ in choices)
+            return limits | {"choices": values, "default": default.lower()}
         return limits | {"limit": getattr(field, "max_length", None)}
 
 
@@ -120,12 +120,12 @@ def _steps(check: Precheck) -> Iterator[CheckedStep]:
         problems.append((Problem("no_licence"), Outcome.WARNED))
     passed = _passed(check.facts, check) if check.facts else _passed_without_facts(check)
     for step in Step:
-        here = [(problem, outcome) for problem, outcome in problems if problem.step == step]
-        for problem, outcome in here:
+        of_step = [(problem, outcome) for problem, outcome in problems if problem.step == step]
+        for problem, outcome in of_step:
             address = _address_here(problem, check)
-            known = Outcome.WARNED if address else outcome
-            yield CheckedStep(step, known, problem.message, problem.remedy, address)
-        if here or step == Step.SUBMITTING:
+            result = Outcome.WARNED if address else outcome
+            yield CheckedStep(step, result, problem.message, problem.remedy, address)
+        if of_step or step == Step.SUBMITTING:
             continue
         if step in passed:
             yield CheckedStep(step, Outcome.PASSED, passed[step])
@@ -159,7 +159,7 @@ def _passed(facts: Facts, check: Precheck) -> dict[Step, str]:
         precision = f"Computed in {facts.dtype}{by}, with weights packed by {facts.quantisation}."
     files = f" in {facts.n_files} files" if facts.n_files > 1 else ""
     size = f", {filesize(facts.file_bytes)}{files}" if facts.file_bytes is not None else ""
-    told = {
+    sentences = {
         Step.MODEL: f"{facts.repo_id} is there and public, and anyone can download it.",
         Step.REVISION: f"Pinned to commit {facts.commit[:8]}: later pushes change nothing.",
         Step.LICENCE: f"{facts.licence}.",
@@ -173,8 +173,8 @@ def _passed(facts: Facts, check: Precheck) -> dict[Step, str]:
     }
     if facts.adapter_base:
         commit = facts.adapter_base_commit[:8]
-        told[Step.BASE] = f"Put on {facts.adapter_base} at commit {commit}."
-    return told
+        sentences[Step.BASE] = f"Put on {facts.adapter_base} at commit {commit}."
+    return sentences
 
 
 def _template(facts: Facts) -> str:
@@ -226,8 +226,8 @@ def submit(request: HttpRequest) -> HttpResponse:
     The buttons "Check" and "Sign in" post too, or the form's secret token would end up in an
     address, and what was typed last would be missing from it.
     """
-    given = request.POST if request.method == "POST" else request.GET
-    typed = {name: given[name][:limit] for name, limit in MAX_SHOWN.items() if name in given}
+    fields = request.POST if request.method == "POST" else request.GET
+    typed = {name: fields[name][:limit] for name, limit in MAX_SHOWN.items() if name in fields}
     form = SubmissionForm({"revision": "main", **typed}) if "model" in typed else SubmissionForm()
     page = partial(_page, request, typed, form)
     if request.method != "POST":
@@ -239,7 +239,7 @@ def submit(request: HttpRequest) -> HttpResponse:
         )
     if any("\0" in text for text in typed.values()):
         return page(None, status=422)  # Such an address would not be answered.
-    if given.get("do") == "check":
+    if fields.get("do") == "check":
         return redirect(_address(typed))
     if not may_submit(request.user):
         if request.user.is_authenticated:
@@ -254,7 +254,7 @@ def submit(request: HttpRequest) -> HttpResponse:
             *form.wanted,
             user=request.user,
             visitor=throttle.visitor_digest(request),
-            copies=given.get("do") == "copy",
+            copies=fields.get("do") == "copy",
         )
     except submissions.NotSubmitted as refused:
         here_already = {"submitted_before", "same_weights"} & {p.code for p in refused.problems}
@@ -304,14 +304,14 @@ def _page(
     if pending:
         refused, status = (), 202
     waits = [problem for problem in refused if problem.wait_seconds]
-    every = dict.fromkeys([*form.problems, *(check.problems if check else ()), *refused])
+    all_problems = dict.fromkeys([*form.problems, *(check.problems if check else ()), *refused])
     # That it is here already, or somebody was faster, is no mistake of who typed this.
-    faulty = [p for p in every if p not in waits and p.code not in HERE_ALREADY]
-    here_already = any(problem.code == precheck.SUBMITTED_BEFORE for problem in every)
+    faulty = [p for p in all_problems if p not in waits and p.code not in HERE_ALREADY]
+    here_already = any(problem.code == precheck.SUBMITTED_BEFORE for problem in all_problems)
     at = {name: [p for p in faulty if p.field == name] for name in form.fields}
     at_form = [p for p in faulty if p.field not in form.fields]
-    told = steps(check) if check and not pending and status != 503 else []
-    offers = [offer for problem in every for offer in problem.offers]
+    checked_steps = steps(check) if check and not pending and status != 503 else []
+    offers = [offer for problem in all_problems for offer in problem.offers]
     allowed, entries = may_submit(request.user), _entries()
     workers = estimate.live_workers()
     context = {
@@ -328,8 +328,8 @@ def _page(
         "here_already": check.existing if check and here_already else None,
         "twin": check.twin if check and not faulty and not here_already else None,
         "hub_trouble": trouble if trouble and not refused and not pending else None,
-        "steps": told,
-        "unseen": [step.title for step in told if step.outcome == Outcome.UNSEEN],
+        "steps": checked_steps,
+        "unseen": [step.title for step in checked_steps if step.outcome == Outcome.UNSEEN],
         "offers": [(offer, _address({**typed, "model": offer})) for offer in offers],
         "refused": status not in (200, 202),
         "focused": _focused(form, at) if status not in (200, 202) else "",
@@ -353,8 +353,8 @@ HERE_ALREADY = frozenset({precheck.SUBMITTED_BEFORE, "same_weights"})
 
 def _takes(facts: Facts, entries: Sequence[SuiteEntry]) -> Span | None:
     """How long the runs take a model of this size; None where nobody knows."""
-    known = pace.current()
-    return total_span([known.span(entry.task_id, facts.parameters) for entry in entries])
+    paces = pace.current()
+    return total_span([paces.span(entry.task_id, facts.parameters) for entry in entries])
 
 
 def _is_changed(form: SubmissionForm, name: str) -> bool:
@@ -397,12 +397,12 @@ searches: background.Background[tuple[str, ...]] = background.Background(
 def suggestions(request: HttpRequest) -> HttpResponse:
     """Models of this site and of the Hub that have in their names what was typed."""
     typed = request.GET.get("model", "").strip()[:MAX_TYPED]
-    here: list[str] = []
+    on_site: list[str] = []
     on_hub: tuple[str, ...] = ()
     pending = False
     if len(typed) >= MIN_TYPED and "\0" not in typed and "://" not in typed:
         rows = HubModel.objects.filter(repo_id__icontains=typed).order_by("repo_id")
-        here = list(rows.values_list("repo_id", flat=True)[:MAX_SUGGESTIONS])
+        on_site = list(rows.values_list("repo_id", flat=True)[:MAX_SUGGESTIONS])
         key = f"{settings.HF_ENDPOINT} {typed}"
         if searches.has(key) or not throttle.wait("searches", SUGGESTIONS_PER_MINUTE, request):
             try:
@@ -411,16 +411,16 @@ def suggestions(request: HttpRequest) -> HttpResponse:
                 pending = True
             except background.TooMuchWork:
                 pass
-    found = list(dict.fromkeys([*here, *on_hub]))[:MAX_SUGGESTIONS]
-    if found == [typed]:
-        found = []
+    repo_ids = list(dict.fromkeys([*on_site, *on_hub]))[:MAX_SUGGESTIONS]
+    if repo_ids == [typed]:
+        repo_ids = []
     context = {
         "typed": typed,
         "pending": pending,
         "again": f"{request.path}?{urlencode({'model': typed})}",
         "suggestions": [
-            (repo_id.partition("/")[0], repo_id, repo_id in here, _address({"model": repo_id}))
-            for repo_id in found
+            (repo_id.partition("/")[0], repo_id, repo_id in on_site, _address({"model": repo_id}))
+            for repo_id in repo_ids
         ],
     }
     return render(request, "submissions/suggestions.html", context)

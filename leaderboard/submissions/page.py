@@ -226,12 +226,12 @@ def _scores(shown: Submission, runs: Sequence[Run]) -> dict[UUID, Result]:
     """By run its number in the metric that the suite shows."""
     metrics = dict(shown.suite.entries.values_list("task_id", "metric"))
     done = [run for run in runs if run.state == Run.State.DONE]
-    found = Result.objects.filter(run__in=done, subset="", task_name=F("run__task__name"))
-    wanted = {run.pk: metrics.get(run.task_id, run.task.primary_metric) for run in done}
+    results = Result.objects.filter(run__in=done, subset="", task_name=F("run__task__name"))
+    metric_of = {run.pk: metrics.get(run.task_id, run.task.primary_metric) for run in done}
     return {
         result.run_id: result
-        for result in found.order_by("pk")
-        if wanted[result.run_id] == result.metric
+        for result in results.order_by("pk")
+        if metric_of[result.run_id] == result.metric
     }
 
 

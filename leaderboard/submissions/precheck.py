@@ -224,18 +224,18 @@ def check(
     existing = existing_submission(facts, reference.repo_id)
     repeated = _submitted_or_failed(facts, existing)
     twin = None if existing else _twin_of(facts, reference.repo_id)
-    found = (
+    of_this_site = (
         *_against_workers(facts, workers),
         departed(rows_of(facts.repo_id, reference.repo_id)),
         repeated,
         _same_weights(facts, twin),
     )
-    here = [problem for problem in found if problem is not None]
+    remarks = [problem for problem in of_this_site if problem is not None]
     return Precheck(
         checked=True,
         revision=reference.revision,
-        problems=(*problems, *(p for p in here if p.code not in HARMLESS)),
-        warnings=(*warnings, *(p for p in here if p.code in HARMLESS)),
+        problems=(*problems, *(p for p in remarks if p.code not in HARMLESS)),
+        warnings=(*warnings, *(p for p in remarks if p.code in HARMLESS)),
         facts=facts,
         existing=existing,
         twin=twin,
@@ -328,15 +328,15 @@ def _look(reference: ModelReference, way: Way, seconds: float, *, thorough: bool
             return _judgement(repository, None, findings, notes)
         if problems := faults.faults_of_adapter(repository):
             return None, tuple(problems), tuple(notes)
-        named = faults.base_of(repository, way.base)
-        left = max(MIN_BASE_SECONDS, seconds - (monotonic() - begun))
+        base_reference = faults.base_of(repository, way.base)
+        seconds_left = max(MIN_BASE_SECONDS, seconds - (monotonic() - begun))
         try:
-            base = read_repository(named, left, thorough=thorough)
+            base = read_repository(base_reference, seconds_left, thorough=thorough)
         except Refused as refused:
             raise Refused(*faults.at_base(refused.problems)) from None
     except Refused as refused:
         return None, refused.problems, ()
-    notes += _renaming("base", named, base)
+    notes += _renaming("base", base_reference, base)
     if base.is_adapter:
         return None, (Problem("adapter", "base", base.repo_id),), tuple(notes)
     findings = faults.examine(base)
@@ -375,7 +375,7 @@ def _facts_of(whole: Repository, adapter: Repository | None, code: tuple[str, ..
     of_adapter = adapter.weights.count if adapter and adapter.weights else 0
     table_parameters = min(_table_parameters(config), whole.parameters)
     sizes = [whole.sizes.get(name) for name in whole.weight_files]
-    known = [size for size in sizes if size is not None]
+    known_sizes = [size for size in sizes if size is not None]
     origin = origin_of(own)
     if adapter:
         under = origin_of(whole)
@@ -392,7 +392,7 @@ def _facts_of(whole: Repository, adapter: Repository | None, code: tuple[str, ..
         stored_dtype=whole.stored_dtype,
         dtype=whole.stored_dtype,
         origin=origin,
-        file_bytes=sum(known) if len(known) == len(sizes) else None,
+        file_bytes=sum(known_sizes) if len(known_sizes) == len(sizes) else None,
         n_files=len(sizes),
         stored_quantisation=whole.quantisation,
         table_parameters=table_parameters,
@@ -508,8 +508,8 @@ def _room(facts: Facts, workers: list[Worker]) -> Room | None:
 
 
 def _choose(choices: Iterable[str]) -> str:
-    named = " or ".join(choices)
-    return f"Choose {named}." if named else ""
+    listed = " or ".join(choices)
+    return f"Choose {listed}." if listed else ""
 
 
 def _gigabytes(n_bytes: int) -> str:

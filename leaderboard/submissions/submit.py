@@ -193,10 +193,10 @@ def _runs(variant: Variant, suite: Suite, turn: datetime, *, by: str) -> list[Ru
     entries = list(suite.entries.select_related("task"))
     key_of = {entry: entry.run_key_of(chat=variant.chat) for entry in entries}
     keys = set(key_of.values())
-    there = variant.runs.filter(state__in=LIVE, run_key__in=keys)
-    fairness.advance(there, turn)
+    existing = variant.runs.filter(state__in=LIVE, run_key__in=keys)
+    fairness.advance(existing, turn)
     # Of two of a key the one that stands: the other is to replace it, and will here as well.
-    live = {run.run_key: run for run in sorted(there, key=lambda run: run.state in REPLACEABLE)}
+    live = {run.run_key: run for run in sorted(existing, key=lambda run: run.state in REPLACEABLE)}
     missing = {
         key_of[entry]: Run(
             variant=variant,
@@ -227,10 +227,10 @@ def withdraw(submission: Submission, user: Visitor) -> list[Run]:
         if not active.update(state=Submission.State.WITHDRAWN):
             return []
         submission.refresh_from_db(fields=["state"])
-        wanted = Run.objects.filter(submissions__state=Submission.State.ACTIVE)
-        unwanted = submission.runs.filter(rerun=None).exclude(pk__in=wanted.values("pk"))
+        wanted_runs = Run.objects.filter(submissions__state=Submission.State.ACTIVE)
+        unwanted_runs = submission.runs.filter(rerun=None).exclude(pk__in=wanted_runs.values("pk"))
         why = "the submission was withdrawn"
-        return [run for run in unwanted if claims.cancel(run, by=str(user), why=why)]
+        return [run for run in unwanted_runs if claims.cancel(run, by=str(user), why=why)]
 
 
 def may_not(user: Visitor) -> Problem:
@@ -264,11 +264,13 @@ def shares(submitter: User | None, visitor: str) -> list[Share]:
     ).order_by("-created")
     if submitter:
         return [_share(f"the account {submitter}", _limit_of(submitter), recent)]
-    own = recent.filter(visitor=visitor)
-    one = _share("one visitor without an account", settings.PLUMBLINE_VISITOR_QUOTA, own)
+    own_submissions = recent.filter(visitor=visitor)
+    own_share = _share(
+        "one visitor without an account", settings.PLUMBLINE_VISITOR_QUOTA, own_submissions
+    )
     together = "all visitors without an account together"
-    every = _share(together, settings.PLUMBLINE_OPEN_QUOTA, recent)
-    return [one, every] if visitor else [every]
+    common_share = _share(together, settings.PLUMBLINE_OPEN_QUOTA, recent)
+    return [own_share, common_share] if visitor else [common_share]
 
 
 def tightest(submitter: User | None, visitor: str) -> Share:
@@ -300,8 +302,8 @@ def _quota_problem(share: Share) -> Problem:
 
 
 def _limit_of(user: User) -> int:
-    own = Quota.objects.filter(user=user).values_list("most", flat=True).first()
-    return settings.PLUMBLINE_USER_QUOTA if own is None else own
+    quota = Quota.objects.filter(user=user).values_list("most", flat=True).first()
+    return settings.PLUMBLINE_USER_QUOTA if quota is None else quota
 
 
 def _share(whose: str, limit: int, recent: QuerySet[Submission]) -> Share:
