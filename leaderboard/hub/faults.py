@@ -26,7 +26,6 @@ from leaderboard.hub.problem import Problem, Refused
 from leaderboard.hub.repository import (
     ADAPTER_CONFIG,
     ADAPTER_WEIGHTS,
-    CONFIG,
     INDEX,
     NAMED_TEMPLATES,
     TEMPLATE,
@@ -255,8 +254,8 @@ def _config_faults(repository: Repository) -> list[Problem]:
     """The first of them: what follows from it is not told."""
     repo_id, config = repository.repo_id, repository.config
     if repository.config_error:
-        details = {"file": CONFIG, "reason": repository.config_error}
-        return [Problem("broken_config", "model", repo_id, details)]
+        reason = {"reason": repository.config_error}
+        return [Problem("broken_config", "model", repo_id, reason)]
     if config is None:
         return [Problem("no_config", "model", repo_id)]
     if (method := repository.quantisation) and method_of(method) not in LIBRARIES:
@@ -521,8 +520,8 @@ def faults_of_adapter(repository: Repository) -> list[Problem]:
     """What keeps an adapter from being put on anything."""
     repo_id = repository.repo_id
     if repository.adapter_config is None:
-        details = {"file": ADAPTER_CONFIG, "reason": repository.config_error}
-        return [Problem("broken_config", "model", repo_id, details)]
+        reason = {"reason": repository.config_error}
+        return [Problem("broken_config.adapter", "model", repo_id, reason)]
     if ADAPTER_WEIGHTS not in repository.files:
         return [Problem("no_safetensors.adapter", "model", repo_id)]
     if repository.weights is None or repository.weights.count < 1:

@@ -269,7 +269,11 @@ BY_STEP: dict[Step, dict[str, Words]] = {
             "Submit a repository in the format of transformers: save_pretrained() writes it.",
         ),
         "broken_config": Words(
-            "The {file} of {value} cannot be read: {reason}.", "Repair the file and push it again."
+            "The config.json of {value} cannot be read: {reason}.",
+            "Repair the file and push it again.",
+        ),
+        "broken_config.adapter": Words(
+            "The adapter_config.json of {value} cannot be read: {reason}.", SAVE_ADAPTER
         ),
         "no_architecture": Words(
             "The config.json of {value} does not say which architecture it is for.",

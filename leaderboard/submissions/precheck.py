@@ -337,10 +337,10 @@ def _look(reference: ModelReference, way: Way, seconds: float, *, thorough: bool
     except Refused as refused:
         return None, refused.problems, ()
     notes += _renaming("base", base_reference, base)
+    notes += faults.another_base(repository, base)
     if base.is_adapter:
         return None, (Problem("adapter", "base", base.repo_id),), tuple(notes)
     findings = faults.examine(base)
-    notes += faults.another_base(repository, base)
     findings = replace(
         findings,
         problems=faults.at_base(findings.problems),
