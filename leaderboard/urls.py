@@ -36,7 +36,7 @@ from leaderboard.snapshot import table_file
 from leaderboard.styles import download as styles_download
 from leaderboard.styles import page as styles
 from leaderboard.submissions import api
-from leaderboard.submissions import form_page as submit_page
+from leaderboard.submissions import form as submit_page
 from leaderboard.submissions import page as submission
 from leaderboard.tasks import page as task
 from leaderboard.tasks import suite_page
@@ -78,6 +78,7 @@ urlpatterns = [
     path("compare", compare.compare, name="compare"),
     *table_file.addresses("compare", compare_download.file),
     path("submit", submit_page.submit, name="submit"),
+    path("submit/suggestions", submit_page.suggestions, name="submit-suggestions"),
     path("submissions/<uuid:pk>", submission.submission, name="submission"),
     path("submissions/<uuid:pk>/again", submission.again, name="submission-again"),
     path("submissions/<uuid:pk>/withdraw", submission.withdraw, name="submission-withdraw"),

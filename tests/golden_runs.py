@@ -74,7 +74,7 @@ SCENARIOS = (
         ["--mode", "compat", "--apply_chat_template", "--num_fewshot", "2"]
         + ["--system_instruction", "Answer in one word."],
     ),
-    Scenario("cut-compat", "llama", ["--mode", "compat", "--num_fewshot", "3"], "dtype=float32,max_length=300"),
+    Scenario("cut-compat", "llama", ["--mode", "compat", "--num_fewshot", "3"], "dtype=float32,max_length=400"),
     Scenario("ours-compat", "llama", ["--mode", "compat", "--limit", "6"], tasks=",".join(OURS)),
     Scenario("ours-strict", "llama", ["--mode", "strict", "--limit", "6"], tasks=",".join(OURS)),
     Scenario("resumed", "llama", ["--mode", "strict"], killed=True),

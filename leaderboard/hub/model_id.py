@@ -10,7 +10,7 @@ from django.conf import settings
 from huggingface_hub.errors import HFValidationError
 from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
 
-from leaderboard.web import Problem, Refused
+from leaderboard.hub.problem import Problem, Refused
 
 DEFAULT_REVISION = "main"
 MAX_LENGTH = 200
@@ -24,14 +24,14 @@ NO_REVISION = re.compile(r"[\s~^:?*\[\\\x00-\x1f\x7f]|\.\.|@\{|//|/\.|\.lock(/|$
 
 
 @dataclass(frozen=True)
-class Asked:
-    """The repository and revision that somebody asked for; neither is known to exist."""
+class ModelReference:
+    """A repository and a revision that somebody named; neither is known to exist."""
 
     repo_id: str
-    revision: str
+    revision: str = DEFAULT_REVISION
 
 
-def read(typed_id: str, typed_revision: str = "") -> Asked:
+def read(typed_id: str, typed_revision: str = "") -> ModelReference:
     """What the two fields say together.
 
     Raises Refused with one problem: of field `model` for a malformed ID, of field `revision` for a
@@ -39,10 +39,9 @@ def read(typed_id: str, typed_revision: str = "") -> Asked:
     """
     typed_id, typed_revision = typed_id.strip(), typed_revision.strip()
     if not typed_id:
-        raise Refused(_malformed("No model ID was given."))
+        raise _malformed("empty", typed_id)
     if any(map(_is_unseen, typed_id)):
-        message = f"“{shown(typed_id[:MAX_LENGTH])}” contains a character that cannot be seen."
-        raise Refused(_malformed(message))
+        raise _malformed("unseen", shown(typed_id[:MAX_LENGTH]))
     parts = _address_parts(typed_id)
     if parts is None:
         repo_id, _, revision = typed_id.strip("/").partition("@")
@@ -50,26 +49,14 @@ def read(typed_id: str, typed_revision: str = "") -> Asked:
         repo_id, revision = _from_address(parts, typed_id)
     _check_id(repo_id, typed_id)
     if revision and typed_revision not in ("", DEFAULT_REVISION, revision):
-        raise Refused(
-            Problem(
-                "revision",
-                "revision_twice",
-                f"The model ID names revision “{revision}”, this field “{typed_revision}”.",
-                "Take one of them out.",
-            )
-        )
-    asked = Asked(repo_id, revision or typed_revision or DEFAULT_REVISION)
-    _check_revision(asked.revision)
-    return asked
+        raise Refused(Problem("revision_twice", "revision", typed_revision, {"other": revision}))
+    reference = ModelReference(repo_id, revision or typed_revision or DEFAULT_REVISION)
+    _check_revision(reference.revision)
+    return reference
 
 
-def _malformed(message: str) -> Problem:
-    return Problem(
-        "model",
-        "malformed_id",
-        message,
-        "Give it as in the address of its page on the Hub: owner/name.",
-    )
+def _malformed(reason: str, typed: str) -> Refused:
+    return Refused(Problem(f"malformed_id.{reason}", "model", typed, {"limit": MAX_LENGTH}))
 
 
 def _address_parts(typed: str) -> list[str] | None:
@@ -82,7 +69,7 @@ def _address_parts(typed: str) -> list[str] | None:
     if address is not None and _host(address) in hosts:
         return _parts(address.path)
     if "://" in typed:
-        raise Refused(_malformed(f"“{typed}” is not an address of the Hugging Face Hub."))
+        raise _malformed("site", typed)
     parts = _parts(re.split("[?#]", typed)[0])
     of_other_kind = len(parts) > 2 and parts[0] in OTHER_REPOSITORIES
     with_revision = len(parts) > 3 and parts[2] in BEFORE_REVISION and "@" not in typed
@@ -118,7 +105,7 @@ def _from_address(parts: list[str], typed: str) -> tuple[str, str]:
     if parts[:1] == ["models"]:
         parts = parts[1:]
     if len(parts) < 2:
-        raise Refused(_malformed(f"“{typed}” is not the address of a model."))
+        raise _malformed("page", typed)
     if len(parts) < 4 or parts[2] not in BEFORE_REVISION:
         return "/".join(parts[:2]), ""
     # The name of a pull request has slashes of its own: refs/pr/1.
@@ -127,12 +114,7 @@ def _from_address(parts: list[str], typed: str) -> tuple[str, str]:
 
 def other_repository(repo_id: str, kind: str) -> Problem:
     """The repository exists and is no model; `kind` is `data set` or `space`."""
-    return Problem(
-        "model",
-        "not_a_model",
-        f"{repo_id} is a {kind}, not a model.",
-        "Give the ID of a repository with model weights.",
-    )
+    return Problem("not_a_model", "model", repo_id, {"kind": kind})
 
 
 def shown(typed: str) -> str:
@@ -146,31 +128,29 @@ def _is_unseen(sign: str) -> bool:
 
 def _check_id(repo_id: str, typed: str) -> None:
     if re.search(r"\s", repo_id):
-        raise Refused(_malformed(f"“{typed}” contains a space, which no model ID does."))
+        raise _malformed("spaces", typed)
     if repo_id.count("/") > 1:
-        raise Refused(_malformed(f"“{typed}” has more than one slash."))
+        raise _malformed("slashes", typed)
     if len(repo_id) > MAX_LENGTH:
-        raise Refused(_malformed(f"The model ID is longer than {MAX_LENGTH} characters."))
+        raise _malformed("length", typed)
     try:
         validate_repo_id(repo_id)
     except HFValidationError:
-        raise Refused(
-            _malformed(
-                f"“{typed}” is not a model ID: each part has letters, digits, “-”, “_”, “.”, "
-                "no “--” or “..”, begins and ends with a letter, digit or “_”, "
-                "and is at most 96 characters long."
-            )
-        ) from None
+        raise _malformed("characters", typed) from None
+
+
+def is_full_id(value: object) -> bool:
+    """Whether it is the ID of a model with its owner."""
+    if not isinstance(value, str) or "/" not in value or len(value) > MAX_LENGTH:
+        return False
+    try:
+        validate_repo_id(value)
+    except HFValidationError:
+        return False
+    return True
 
 
 def _check_revision(revision: str) -> None:
-    unseen, named = any(map(_is_unseen, revision)), shown(revision[:MAX_LENGTH])
+    unseen = any(map(_is_unseen, revision))
     if len(revision) > MAX_LENGTH or unseen or NO_REVISION.search(revision):
-        raise Refused(
-            Problem(
-                "revision",
-                "malformed_revision",
-                f"“{named}” is not the name of a branch or tag, nor a commit.",
-                "Leave the field empty for the main branch.",
-            )
-        )
+        raise Refused(Problem("malformed_revision", "revision", shown(revision[:MAX_LENGTH])))

@@ -1,31 +1,35 @@
-"""What is known of where a model's weights come from: its card's words, its tags, its files.
+"""Where a model's weights come from, and whether its chat template takes an instruction.
 
-Nothing here is proof. The kind is what the authors state; only equal digests of weights are facts.
+The kind and the base are what the authors state in card and tags, no proof; only equal digests of
+weights are facts. A chat template is read as a program and never run: it is a stranger's. An
+instruction is a turn of the system. Templates such as Gemma 2's refuse it by `raise_exception`, and
+a run in strict fails at its first benchmark with an instruction.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from jinja2 import Environment, TemplateError, nodes
+
 from evalcore.digest import digest_of
-from evalcore.model.hf.quantisation import quantisation_of
-from leaderboard.hub.client import TEMPLATE, Repository
+from leaderboard.hub.repository import TEMPLATE, Repository, clean_text
 from leaderboard.models.variant import Kind
 
-EXPERTS = re.compile(r"(moe_)?(n|num)_((local|routed|moe|total)_)?experts|expert_(num|count)")
+EXPERT_KEYS = re.compile(r"(moe_)?(n|num)_((local|routed|moe|total)_)?experts|expert_(num|count)")
 """Keys of config.json for the number of experts, of which each token uses some."""
-CHOSEN = re.compile(
+CHOSEN_EXPERT_KEYS = re.compile(
     r"((moe_)?(n|num)_(activated_|selected_)?experts_per_tok(en)?|(num|n)_(activated|selected)_experts"
     r"|num_experts_per_topk|moe_top_?k|top_k_experts|num_topk|moe_k)"
 )
 """Keys for how many of them."""
 OTHER_PARTS = ("vision", "audio", "quantization")
 """Parts of a configuration that say nothing of the part for texts."""
-DEEPEST = 3
+MAX_PART_DEPTH = 3
 MERGE_TAGS = frozenset({"merge", "mergekit"})
 RELATIONS = ("finetune", "merge", "adapter", "quantized")
 REPOSITORY = re.compile(r"[\w.-]{1,96}(/[\w.-]{1,96})?", re.ASCII)
@@ -69,8 +73,8 @@ def origin_of(repository: Repository) -> Origin:
 
 def _bases(repository: Repository) -> dict[str, str]:
     """Base models in the order of the card, each with how it was used (may be empty)."""
-    stated = repository.card.get("base_model")
-    names = stated if isinstance(stated, list) else [stated]
+    bases_of_card = repository.card.get("base_model")
+    names = bases_of_card if isinstance(bases_of_card, list) else [bases_of_card]
     relation = str(repository.card.get("base_model_relation") or "")
     bases = {name: relation for name in names if isinstance(name, str)}
     for tag in sorted(repository.tags):
@@ -101,35 +105,102 @@ def _kind(repository: Repository, bases: Mapping[str, str], merged: bool) -> str
 
 
 def _is_moe(repository: Repository) -> bool:
-    return "moe" in repository.tags or max(_counts(repository.config, EXPERTS), default=0) > 1
+    return "moe" in repository.tags or max(_counts(repository.config, EXPERT_KEYS), default=0) > 1
 
 
 def _active_parameters(repository: Repository) -> int | None:
     """How many parameters a token uses, of a mixture of experts: all but the experts that are not
     chosen for it. None where files and configuration do not tell."""
     weights = repository.weights
-    experts, chosen = (set(_counts(repository.config, key)) - {0} for key in (EXPERTS, CHOSEN))
+    experts, chosen = (
+        set(_counts(repository.config, key)) - {0} for key in (EXPERT_KEYS, CHOSEN_EXPERT_KEYS)
+    )
     if weights is None or not weights.of_experts or len(experts) != 1 or len(chosen) != 1:
         return None
     each, used = max(experts), max(chosen)
-    if quantisation_of(repository.config or {}) or not 0 < used < each:
+    if repository.quantisation or not 0 < used < each:
         return None
     return weights.count - weights.of_experts + weights.of_experts * used // each
 
 
-def _counts(config: Any, key: re.Pattern[str], deepest: int = DEEPEST) -> Iterator[int]:
+def _counts(config: Any, key: re.Pattern[str], depth: int = MAX_PART_DEPTH) -> Iterator[int]:
     """What a configuration and its parts say under such a key; of a list each number of it."""
-    if not isinstance(config, dict) or deepest < 1:
+    if not isinstance(config, dict) or depth < 1:
         return
     for name, value in config.items():
         if key.fullmatch(name):
-            stated = value if isinstance(value, list) else [value]
-            yield from (n for n in stated if isinstance(n, int) and not isinstance(n, bool))
+            numbers = value if isinstance(value, list) else [value]
+            yield from (n for n in numbers if isinstance(n, int) and not isinstance(n, bool))
         elif not name.startswith(OTHER_PARTS):
-            yield from _counts(value, key, deepest - 1)
+            yield from _counts(value, key, depth - 1)
 
 
 def _template_digest(template: str | None) -> str | None:
     if not template:
         return template
     return hashlib.sha256(template.encode(errors="surrogatepass")).hexdigest()
+
+
+# Whether a chat template takes an instruction
+
+SYSTEM = "system"
+ROLES = frozenset({"user", "assistant", "model"})
+MAX_TEMPLATE_CHARACTERS = 1 << 17
+"""Characters; the longest of well-known models have 20,000."""
+MAX_REFUSAL_CHARACTERS = 100
+"""Characters of what a template says where it refuses."""
+REFUSAL_CALL = "raise_exception"
+
+_GENERATION = re.compile(r"\{%[-+]?\s*(?:end)?generation\s*[-+]?%\}")
+"""Marks of transformers around what the model says, which Jinja does not know."""
+_SYNTAX = Environment(autoescape=True, extensions=["jinja2.ext.loopcontrols"])
+
+
+def refuses_system(template: str) -> str:
+    """In what words a template refuses the system's turn; empty where it takes the turn, and where
+    that cannot be told from the text.
+
+    It refuses where each test for that role ends in a refusal; or where there is none, and a test
+    for another role does.
+    """
+    if REFUSAL_CALL not in template or len(template) > MAX_TEMPLATE_CHARACTERS:
+        return ""
+    try:
+        tree = _SYNTAX.parse(_GENERATION.sub("", template))
+        by_test = [(branch.test, _refusal(branch.body)) for branch in tree.find_all(nodes.If)]
+        system_tests = [test for test in tree.find_all(nodes.Compare) if SYSTEM in _texts(test)]
+        if system_tests:
+            refusal_of = {id(test): words for test, words in by_test if _is_role(test)}
+            refusals = [refusal_of.get(id(test), "") for test in system_tests]
+            return refusals[0] if all(refusals) else ""
+        if SYSTEM in _texts(tree):
+            return ""
+        role_refusals = [
+            (branch.test, words)
+            for branch in tree.find_all(nodes.If)
+            for words in (_refusal(branch.body), _refusal(branch.else_))
+        ]
+        of_roles = (words for test, words in role_refusals if words and ROLES & {*_texts(test)})
+        return next(of_roles, "")
+    except (TemplateError, RecursionError):
+        return ""
+
+
+def _is_role(test: nodes.Node) -> bool:
+    """Whether it asks nothing else than whether the role is the system's."""
+    return isinstance(test, nodes.Compare) and [operand.op for operand in test.ops] == ["eq"]
+
+
+def _texts(node: nodes.Node) -> Iterator[str]:
+    constants = [*node.find_all(nodes.Const), *([node] if isinstance(node, nodes.Const) else [])]
+    return (constant.value for constant in constants if isinstance(constant.value, str))
+
+
+def _refusal(body: Sequence[nodes.Node]) -> str:
+    """With what words these statements refuse in any case."""
+    for statement in body:
+        for call in statement.nodes if isinstance(statement, nodes.Output) else ():
+            if isinstance(call, nodes.Call) and getattr(call.node, "name", "") == REFUSAL_CALL:
+                words = " ".join(word for argument in call.args for word in _texts(argument))
+                return clean_text(words, MAX_REFUSAL_CHARACTERS) or REFUSAL_CALL
+    return ""

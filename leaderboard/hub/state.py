@@ -20,13 +20,13 @@ from django.db.models.functions import Now
 from huggingface_hub import HfApi
 from huggingface_hub.errors import DisabledRepoError, GatedRepoError, RepositoryNotFoundError
 
-from leaderboard.hub import client, trouble
-from leaderboard.hub.answer import release_of, repo_id_of
-from leaderboard.hub.model_id import Asked
+from leaderboard.hub import client
+from leaderboard.hub.client import Deadline
+from leaderboard.hub.model_id import ModelReference
 from leaderboard.hub.origin import origin_of
-from leaderboard.hub.trouble import Deadline, HubSilent
+from leaderboard.hub.problem import HubSilent, Refused
+from leaderboard.hub.repository import read_repository, release_of, repo_id_of
 from leaderboard.models import HubModel
-from leaderboard.web import Refused
 
 logger = logging.getLogger(__name__)
 
@@ -42,7 +42,7 @@ State = HubModel.HubState
 
 
 @dataclass(frozen=True)
-class Found:
+class StateOnHub:
     """What the Hub says of a model now."""
 
     state: str
@@ -50,14 +50,11 @@ class Found:
     released: datetime | None = None
 
 
-PRESENT = Found(State.PRESENT)
-
-
-def under_name(model: HubModel, repo_id: str, released: datetime | None) -> Found:
+def under_name(model: HubModel, repo_id: str, released: datetime | None) -> StateOnHub:
     """What became of a model that the Hub serves to everybody under this name."""
     if model.repo_id == repo_id:
-        return Found(State.PRESENT, released=released)
-    return Found(State.RENAMED, repo_id, released)
+        return StateOnHub(State.PRESENT, released=released)
+    return StateOnHub(State.RENAMED, repo_id, released)
 
 
 def look() -> int:
@@ -83,37 +80,37 @@ def look() -> int:
     return answered
 
 
-def ask(repo_id: str) -> Found:
+def ask(repo_id: str) -> StateOnHub:
     """What became of a model. Raises HubSilent."""
     deadline = Deadline(SECONDS)
-    return trouble.within(deadline, lambda: _ask(repo_id, deadline))
+    return client.ask(ModelReference(repo_id), deadline, lambda: _ask(repo_id, deadline))
 
 
-def _ask(repo_id: str, deadline: Deadline) -> Found:
-    api = HfApi(endpoint=settings.HF_ENDPOINT, token=False)
-    with trouble.complaints(Asked(repo_id, "main"), deadline):
-        try:
-            info = api.model_info(repo_id, timeout=deadline.left())
-        except (GatedRepoError, DisabledRepoError):
-            return Found(State.PRIVATE)
-        except RepositoryNotFoundError as error:
-            gone = error.response.status_code == 404
-            return Found(State.GONE if gone else State.PRIVATE)
-        known_as = repo_id_of(info.id)
-    renamed_to = known_as if known_as != repo_id else ""
+def _ask(repo_id: str, deadline: Deadline) -> StateOnHub:
+    try:
+        info = HfApi(endpoint=settings.HF_ENDPOINT, token=False).model_info(
+            repo_id, timeout=deadline.left()
+        )
+    except (GatedRepoError, DisabledRepoError):
+        return StateOnHub(State.PRIVATE)
+    except RepositoryNotFoundError as error:
+        gone = error.response.status_code == 404
+        return StateOnHub(State.GONE if gone else State.PRIVATE)
+    current = repo_id_of(info.id)
+    renamed_to = current if current != repo_id else ""
     state = State.RENAMED if renamed_to else State.PRESENT
     if info.gated or info.private or info.disabled:
         state = State.PRIVATE
-    return Found(state, renamed_to, release_of(info))
+    return StateOnHub(state, renamed_to, release_of(info))
 
 
-def note(model: HubModel, found: Found) -> None:
-    told: dict[str, Any] = {"hub_state": found.state, "renamed_to": found.renamed_to}
-    if found.released:
-        told["released"] = found.released
+def note(model: HubModel, state: StateOnHub) -> None:
+    fields: dict[str, Any] = {"hub_state": state.state, "renamed_to": state.renamed_to}
+    if state.released:
+        fields["released"] = state.released
     row = HubModel.objects.filter(pk=model.pk)
-    if row.exclude(**told).exists():  # boards are built anew for it
-        row.update(**told)
+    if row.exclude(**fields).exists():  # boards are built anew for it
+        row.update(**fields)
     row.update(hub_checked=Now())
 
 
@@ -125,8 +122,8 @@ def describe(model: HubModel) -> None:
     # An adapter's origin is told by the model under it as well: it was described with that.
     for variant in model.variants.filter(weights_digest="", adapter_base=""):
         try:
-            asked = Asked(model.repo_id, variant.commit)
-            repository = client.read_repository(asked, SECONDS, thorough=True)
+            reference = ModelReference(model.repo_id, variant.commit)
+            repository = read_repository(reference, SECONDS, thorough=True)
         except Refused:
             return
         model.variants.filter(pk=variant.pk).update(**origin_of(repository).fields())

@@ -7,7 +7,7 @@ page elsewhere can submit in a reader's name, and no CSRF token is needed.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -15,24 +15,24 @@ from django.http import HttpRequest, JsonResponse
 from django.urls import reverse
 from django.views.decorators.csrf import csrf_exempt
 
+from leaderboard.hub import Problem
 from leaderboard.models import Run, Submission, may_submit
 from leaderboard.submissions import precheck, submit
-from leaderboard.submissions.form_page import SubmissionForm, too_many_checks
-from leaderboard.submissions.steps import steps
-from leaderboard.web import Problem, bearer, throttle
+from leaderboard.submissions.form import SubmissionForm, steps, too_many_checks
+from leaderboard.web import bearer, throttle
 
-LONGEST = 20_000
-"""Bytes of a request; the longest fields that the form takes are far from it."""
+MAX_BYTES = 20_000
+"""Of a request; the longest fields that the form takes are far from it."""
 OPEN = (Run.State.QUEUED, Run.State.RUNNING)
-NO_JSON = 'Send one JSON object, as in {"model": "owner/name"}.'
 
 
 class Unreadable(ValueError):
-    """The body is no object of texts; with what to answer."""
+    """The body is no object of texts; with the status and the problem to answer."""
 
-    def __init__(self, status: int, told: dict[str, str]) -> None:
-        self.status, self.told = status, told
-        super().__init__(told["message"])
+    def __init__(self, status: int, code: str, field: str = "form", **details: Any) -> None:
+        value = str(details.pop("value", ""))
+        self.status, self.problem = status, Problem(code, field, value, details)
+        super().__init__(str(self.problem))
 
 
 @csrf_exempt
@@ -45,21 +45,21 @@ def submissions(request: HttpRequest) -> JsonResponse:
         typed = _typed(request)
     except bearer.NoAccount as nobody:
         return _nobody(nobody)
-    except Unreadable as problem:
-        return _refused([problem.told], problem.status)
+    except Unreadable as unreadable:
+        return _refused([unreadable.problem], unreadable.status)
     form = SubmissionForm({"revision": "main", **typed})
     if not may_submit(request.user):
-        return _refused([_told(submit.may_not(request.user), typed)], 403)
+        return _refused([submit.may_not(request.user)], 403, typed)
     if not form.is_valid():
-        return _refused(_of_form(form, typed), 422)
+        return _refused(form.problems, 422, typed)
     if too_many := too_many_checks(request, form, thorough=True):
-        return _refused([_told(too_many, typed)], 429, too_many.wait_seconds)
+        return _refused([too_many], 429, typed)
     try:
-        made = submit.submit(*form.wanted, user=request.user)
+        new = submit.submit(*form.wanted, user=request.user)
     except submit.NotSubmitted as refused:
         return _not_submitted(request, refused, typed)
-    answer = JsonResponse(_state(request, made), status=201)
-    answer["Location"] = request.build_absolute_uri(_address(made))
+    answer = JsonResponse(_state(request, new), status=201)
+    answer["Location"] = request.build_absolute_uri(_address(new))
     return _kept_by_nobody(answer)
 
 
@@ -75,54 +75,41 @@ def submission(request: HttpRequest, pk: UUID) -> JsonResponse:
     except bearer.NoAccount as nobody:
         return _nobody(nobody)
     except throttle.TooOften as often:
-        remedy = f"Ask again in {often.seconds} s."
-        told = {"field": "form", "code": "throttled", "message": often.message, "remedy": remedy}
-        return _refused([told], 429, often.seconds)
+        details = {"reason": often.message}
+        too_often = Problem("throttled.pages", "form", "", details, wait_seconds=often.seconds)
+        return _refused([too_often], 429)
     related = Submission.objects.select_related("variant__hub_model", "suite")
-    found = related.filter(pk=pk).first()
-    if found is None:
-        told = {
-            "field": "id",
-            "code": "unknown_submission",
-            "value": str(pk),
-            "message": f"There is no submission {pk} here.",
-            "remedy": "Take the id from the answer to the submission.",
-        }
-        return _refused([told], 404)
-    return _kept_by_nobody(JsonResponse(_state(request, found)))
+    shown = related.filter(pk=pk).first()
+    if shown is None:
+        return _refused([Problem("unknown_submission", "id", str(pk))], 404)
+    return _kept_by_nobody(JsonResponse(_state(request, shown)))
 
 
 def _typed(request: HttpRequest) -> dict[str, str]:
     """The fields of the body. Raises Unreadable."""
     kind = request.content_type or ""
     if kind != "application/json":
-        message = f"The body is {kind[:60] or 'of no stated type'}, not JSON."
-        raise _unreadable(415, "content_type", message, "Send Content-Type: application/json.")
+        raise Unreadable(415, "content_type", value=kind[:60] or "of no stated type")
     length = request.headers.get("Content-Length", "")
-    if not length.isdigit() or int(length) > LONGEST:
-        message = f"The body is longer than {LONGEST:,} bytes, or of unknown length."
-        raise _unreadable(413, "too_long", message, NO_JSON)
+    if not length.isdigit() or int(length) > MAX_BYTES:
+        raise Unreadable(413, "too_long", limit=MAX_BYTES)
     try:
         pairs = json.loads(request.body.decode(), object_pairs_hook=list)
-    except (ValueError, RecursionError) as problem:
-        said = str(problem)[:100] if isinstance(problem, json.JSONDecodeError) else "not UTF-8"
-        raise _unreadable(400, "no_json", f"The body is no JSON: {said}.", NO_JSON) from None
+    except (ValueError, RecursionError) as error:
+        reason = str(error)[:100] if isinstance(error, json.JSONDecodeError) else "not UTF-8"
+        raise Unreadable(400, "no_json", reason=reason) from None
     if not isinstance(pairs, list) or not all(isinstance(pair, tuple) for pair in pairs):
-        raise _unreadable(400, "no_object", "The body is no JSON object.", NO_JSON)
-    known, typed = list(SubmissionForm.base_fields), {}
+        raise Unreadable(400, "no_object")
+    fields = list(SubmissionForm.base_fields)
+    typed: dict[str, str] = {}
     for name, value in pairs:
         shown = name[:40].encode("ascii", "backslashreplace").decode()
-        if name not in known:
-            remedy = f"Known are {', '.join(known)}."
-            message = f"There is no field “{shown}”."
-            raise _unreadable(400, "unknown_field", message, remedy, shown)
+        if name not in fields:
+            raise Unreadable(400, "unknown_field", shown, value=shown, known=", ".join(fields))
         if name in typed:
-            message = f"The field “{name}” is given twice."
-            raise _unreadable(400, "given_twice", message, "Take one of them out.", name)
+            raise Unreadable(400, "given_twice", name, value=name)
         if not isinstance(value, str) or not _is_text(value):
-            message = f"The field “{name}” is no text that can be written as UTF-8."
-            remedy = "Give it as text in quotation marks, or leave it out."
-            raise _unreadable(400, "no_text", message, remedy, name)
+            raise Unreadable(400, "no_text", name, value=name)
         typed[name] = value
     return typed
 
@@ -136,24 +123,18 @@ def _is_text(value: str) -> bool:
     return True
 
 
-def _unreadable(
-    status: int, code: str, message: str, remedy: str, field: str = "form"
-) -> Unreadable:
-    return Unreadable(status, {"field": field, "code": code, "message": message, "remedy": remedy})
-
-
 def _not_submitted(
     request: HttpRequest, refused: submit.NotSubmitted, typed: Mapping[str, str]
 ) -> JsonResponse:
-    check, waits = refused.check, [p.wait_seconds for p in refused.problems if p.wait_seconds]
-    status = 429 if waits else 422
+    check = refused.check
+    status = 429 if any(problem.wait_seconds for problem in refused.problems) else 422
     more: dict[str, Any] = {}
     if check is not None:
         more["checks"] = [
             {
                 "title": step.title,
                 "outcome": step.outcome,
-                "message": step.said,
+                "message": step.message,
                 "remedy": step.remedy,
             }
             for step in steps(check)
@@ -164,33 +145,7 @@ def _not_submitted(
             status = 409
             if check.existing:
                 more["submission"] = request.build_absolute_uri(_address(check.existing))
-    problems = [_told(problem, typed) for problem in refused.problems]
-    return _refused(problems, status, waits[0] if waits else 0, **more)
-
-
-def _told(problem: Problem, typed: Mapping[str, str]) -> dict[str, str]:
-    told = {"field": problem.field, "code": problem.code}
-    if problem.field in typed:
-        told["value"] = typed[problem.field]
-    return told | {"message": problem.message, "remedy": problem.remedy}
-
-
-def _of_form(form: SubmissionForm, typed: Mapping[str, str]) -> list[dict[str, str]]:
-    """What the form itself refuses: its sentences have the remedy behind the fault."""
-    told = []
-    for field, errors in form.errors.get_json_data().items():
-        for error in errors:
-            fault, stop, remedy = error["message"].partition(". ")
-            told.append(
-                {
-                    "field": field,
-                    "code": error["code"],
-                    "value": typed.get(field, ""),
-                    "message": fault + stop.strip(),
-                    "remedy": remedy,
-                }
-            )
-    return told
+    return _refused(refused.problems, status, typed, **more)
 
 
 def _state(request: HttpRequest, shown: Submission) -> dict[str, Any]:
@@ -226,37 +181,41 @@ def _address(shown: Submission) -> str:
 
 
 def _nobody(nobody: bearer.NoAccount) -> JsonResponse:
-    told = {
-        "field": "authorization",
-        "code": "no_account",
-        "message": nobody.message,
-        "remedy": nobody.remedy,
-    }
-    status = 429 if nobody.wait_seconds else 401
-    answer = _refused([told], status, nobody.wait_seconds)
-    if status == 401:
+    words = {"reason": nobody.message, "way_in": nobody.remedy}
+    wait = nobody.wait_seconds
+    problem = Problem("no_account", "authorization", "", words, wait_seconds=wait)
+    answer = _refused([problem], 429 if wait else 401)
+    if not wait:
         answer["WWW-Authenticate"] = "Bearer"
     return answer
 
 
 def _wrong_method(method: str) -> JsonResponse:
-    told = {
-        "field": "form",
-        "code": "method",
-        "message": f"This address takes {method} alone.",
-        "remedy": f"Send it as {method}.",
-    }
-    answer = _refused([told], 405)
+    answer = _refused([Problem("method", "form", method)], 405)
     answer["Allow"] = method
     return answer
 
 
 def _refused(
-    problems: list[dict[str, str]], status: int, wait_seconds: int = 0, **more: Any
+    problems: Sequence[Problem], status: int, typed: Mapping[str, str] | None = None, **more: Any
 ) -> JsonResponse:
-    answer = JsonResponse({"problems": problems, **more}, status=status)
-    if wait_seconds:
-        answer["Retry-After"] = str(wait_seconds)
+    """What is wrong, each with what was sent in its field; where it names none, what is to blame.
+
+    Where waiting helps, the answer says how long.
+    """
+    entries = [
+        {
+            "field": problem.field,
+            "code": problem.code,
+            "value": (typed or {}).get(problem.field, problem.value),
+            "message": problem.message,
+            "remedy": problem.remedy,
+        }
+        for problem in problems
+    ]
+    answer = JsonResponse({"problems": entries, **more}, status=status)
+    if waits := [problem.wait_seconds for problem in problems if problem.wait_seconds]:
+        answer["Retry-After"] = str(waits[0])
     return _kept_by_nobody(answer)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -14,8 +14,10 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
 from django.views.decorators.http import require_POST
 
+from leaderboard.hub import Problem, Refused
 from leaderboard.model_pages import place
 from leaderboard.models import LIVE, Result, Run, Submission, may_submit, may_withdraw
+from leaderboard.models.task import Style
 from leaderboard.queue import (
     Cause,
     Plan,
@@ -25,11 +27,13 @@ from leaderboard.queue import (
     listed,
     reason,
     standing,
+    title_of,
     votes,
 )
 from leaderboard.snapshot import OWN, published
 from leaderboard.submissions import precheck, submit
-from leaderboard.web import Problem, Refused, throttle, total_span
+from leaderboard.submissions.form import too_many_checks
+from leaderboard.web import throttle, total_span
 
 NOT_YOURS = "Only who submitted a model, or a moderator, may withdraw it."
 VOTES_PER_MINUTE = 10
@@ -46,6 +50,20 @@ class Line:
     position: int | None
     score: Result | None
 
+    @property
+    def percent(self) -> int:
+        """How much of its requests is answered."""
+        total = self.run.progress_total
+        return round(100 * min(1.0, self.run.progress_done / total)) if total else 0
+
+
+@dataclass(frozen=True)
+class Row:
+    """A benchmark, with its runs in each prompt style of the submission."""
+
+    title: str
+    cells: tuple[list[Line], ...]
+
 
 def submission(request: HttpRequest, pk: UUID) -> HttpResponse:
     return _page(request, _get(pk))
@@ -57,7 +75,7 @@ def again(request: HttpRequest, pk: UUID) -> HttpResponse:
     earlier = _get(pk)
     if not may_submit(request.user):
         return _page(request, earlier, (submit.may_not(request.user),), status=403)
-    if too_many := throttle.too_many_checks(request):
+    if too_many := too_many_checks(request):
         return _page(request, earlier, (too_many,), status=429)
     variant = earlier.variant
     try:
@@ -76,7 +94,7 @@ def again(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 def _status(problems: Iterable[Problem]) -> int:
     """Of the answer to a submission that these problems stopped."""
-    if any(problem.code in precheck.ASK_AGAIN for problem in problems):
+    if any(problem.code in (precheck.PENDING, precheck.CHECKS_FULL) for problem in problems):
         return 503
     return 429 if any(problem.wait_seconds for problem in problems) else 409
 
@@ -86,14 +104,13 @@ def vote(request: HttpRequest, pk: UUID) -> HttpResponse:
     """Count a reader's vote; who has voted already is only shown so."""
     voted_for = _get(pk)
     if seconds := throttle.wait("votes", VOTES_PER_MINUTE, request):
-        message = f"More than {VOTES_PER_MINUTE} votes came from your network in a minute."
-        remedy = f"Vote again in {seconds} s."
-        too_many = Problem("vote", "throttled", message, remedy, wait_seconds=seconds)
+        limit = {"limit": VOTES_PER_MINUTE}
+        too_many = Problem("throttled.votes", "vote", details=limit, wait_seconds=seconds)
         return _page(request, voted_for, (too_many,), status=429)
     try:
         votes.cast(voted_for, request.user, throttle.visitor_digest(request))
-    except votes.NotCounted as problem:
-        refused = Problem("vote", "vote", str(problem), "")
+    except votes.NotCounted as why:
+        refused = Problem("vote", "vote", details={"reason": str(why)})
         return _page(request, voted_for, (refused,), status=409)
     return redirect(f"{voted_for.get_absolute_url()}#votes")
 
@@ -135,13 +152,21 @@ def _page(
         own = place(published.newest(shown.suite, OWN), shown.variant_id)
     ranked = own is not None and bool(own.rank or own.flag_reason or own.superseded_by or own.apart)
     awaited = ended and active and not failed and not ranked and _just_ended(runs)
+    lines = [
+        Line(run, places[run.pk][1] if run.pk in places else None, scores.get(run.pk))
+        for run in runs
+    ]
+    styles = [style for style in Style.values if any(run.task.style == style for run in runs)]
+    done = sum(run.state == Run.State.DONE for run in runs)
+    started = [run.started for run in runs if run.started]
     context = {
         "submission": shown,
         "runs": runs,
-        "lines": [
-            Line(run, places[run.pk][1] if run.pk in places else None, scores.get(run.pk))
-            for run in runs
-        ],
+        "styles": styles,
+        "rows": _rows(lines, styles),
+        "started": bool(started),
+        "waited": _waited(shown, started),
+        "share": _share_done(lines),
         "own": own if ranked else None,
         "awaited": awaited,
         "live": not ended or awaited,
@@ -151,7 +176,7 @@ def _page(
         "repeated": repeated,
         "problems": problems,
         "ended": ended,
-        "done": sum(run.state == Run.State.DONE for run in runs),
+        "done": done,
         "failed": failed,
         "recalled": sum(run.state == Run.State.RECALLED for run in runs),
         "now": timezone.now(),
@@ -167,16 +192,46 @@ def _page(
     return response
 
 
+def _rows(lines: Sequence[Line], styles: Sequence[str]) -> list[Row]:
+    titles = dict.fromkeys(title_of(line.run) for line in lines)
+    return [
+        Row(
+            title,
+            tuple(
+                [
+                    line
+                    for line in lines
+                    if title_of(line.run) == title and line.run.task.style == style
+                ]
+                for style in styles
+            ),
+        )
+        for title in titles
+    ]
+
+
+def _waited(shown: Submission, started: Sequence[datetime]) -> float | None:
+    """Seconds until the first run began; None where none has, or where it was there before."""
+    first = min(started, default=None)
+    return (first - shown.created).total_seconds() if first and first > shown.created else None
+
+
+def _share_done(lines: Sequence[Line]) -> int:
+    """Percent of all requests that are answered, each run counted alike."""
+    parts = [100 if line.run.state in ENDED else line.percent for line in lines]
+    return round(sum(parts) / len(parts)) if parts else 0
+
+
 def _scores(shown: Submission, runs: Sequence[Run]) -> dict[UUID, Result]:
     """By run its number in the metric that the suite shows."""
     metrics = dict(shown.suite.entries.values_list("task_id", "metric"))
     done = [run for run in runs if run.state == Run.State.DONE]
-    found = Result.objects.filter(run__in=done, subset="", task_name=F("run__task__name"))
-    wanted = {run.pk: metrics.get(run.task_id, run.task.primary_metric) for run in done}
+    results = Result.objects.filter(run__in=done, subset="", task_name=F("run__task__name"))
+    metric_of = {run.pk: metrics.get(run.task_id, run.task.primary_metric) for run in done}
     return {
         result.run_id: result
-        for result in found.order_by("pk")
-        if wanted[result.run_id] == result.metric
+        for result in results.order_by("pk")
+        if metric_of[result.run_id] == result.metric
     }
 
 

@@ -5,7 +5,6 @@ from leaderboard.web.address import Address, page_number, redirect_to, short_add
 from leaderboard.web.canvas import INK_2, INK_3, LEFT, RIGHT, STYLE_INKS, Canvas, length, shorten
 from leaderboard.web.paging import Part, page_links, part, uncounted
 from leaderboard.web.plotly_script import MAP_STYLE_ID
-from leaderboard.web.problem import Problem, Refused
 from leaderboard.web.recent import Recent
 from leaderboard.web.refreshed import Refreshed
 from leaderboard.web.request_log import page_of
@@ -24,10 +23,8 @@ __all__ = [
     "Address",
     "Canvas",
     "Part",
-    "Problem",
     "Recent",
     "Refreshed",
-    "Refused",
     "Scale",
     "Span",
     "background",

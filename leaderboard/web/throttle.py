@@ -17,8 +17,6 @@ from django.conf import settings
 from django.core.cache import caches
 from django.http import HttpRequest
 
-from leaderboard.web.problem import Problem
-
 MINUTE = 60
 
 
@@ -45,21 +43,6 @@ def _count(name: str, most: int, what: str, request: HttpRequest) -> None:
         raise TooOften(
             f"More than {most} {what} were asked for {whose(request)} in a minute.", seconds
         )
-
-
-def too_many_checks(request: HttpRequest) -> Problem | None:
-    """Count a look at a model on the Hub; what to say where it is one too many."""
-    most = settings.PLUMBLINE_CHECKS_PER_MINUTE
-    seconds = wait("checks", most, request)
-    if not seconds:
-        return None
-    return Problem(
-        "form",
-        "throttled",
-        f"More than {most} models were checked {whose(request)} in a minute.",
-        f"Check again in {seconds} s.",
-        wait_seconds=seconds,
-    )
 
 
 def wait(name: str, most: int, request: HttpRequest) -> int:

@@ -39,17 +39,22 @@ def look(shot: Shots) -> Look:
 
 def test_a_name_alone_leads_to_its_model_and_the_black_button_is_what_helps(visit: Open) -> None:
     page = visit().go("/submit")
-    expect(page.locator("#what")).to_be_visible()
-    page.get_by_label("Model ID").fill("tiny-llama")
+    page.get_by_label("Model on the Hub").fill("tiny-llama")
     page.keyboard.press("Tab")
-    expect(page.locator("#check-button")).to_have_class("btn primary")
+    expect(page.locator("#check-button")).to_have_class("btn first")
     expect(page.locator("#submit-button")).to_have_class("btn")
-    expect(page.locator("#what")).to_have_count(0)
-    page.get_by_role("link", name=TINY).click()
-    expect(page.get_by_label("Model ID")).to_have_value(TINY)
+    page.locator("#model-problem").get_by_role("link", name=TINY).click()
+    expect(page.get_by_label("Model on the Hub")).to_have_value(TINY)
     expect(page.get_by_text("Ready to submit.")).to_be_visible()
-    expect(page.locator("#submit-button")).to_have_class("btn primary")
-    expect(page.locator("#what")).to_be_visible()
+    expect(page.locator("#submit-button")).to_have_class("btn first")
+
+
+def test_a_name_is_completed_by_a_suggestion_while_it_is_typed(visit: Open) -> None:
+    page = visit().go("/submit")
+    page.get_by_label("Model on the Hub").press_sequentially("tiny-ll")
+    page.locator("#suggestions").get_by_role("link", name=TINY).press("Enter")
+    expect(page.get_by_label("Model on the Hub")).to_have_value(TINY)
+    expect(page.get_by_text("Ready to submit.")).to_be_visible()
 
 
 @pytest.mark.usefixtures("mail")

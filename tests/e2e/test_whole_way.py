@@ -83,7 +83,7 @@ def test_a_pasted_id_becomes_a_ranked_row_with_every_sample_behind_it(
     done = re.compile(r"\bDone\b", re.IGNORECASE)
     expect(page.locator("main").get_by_text(done)).not_to_have_count(0, timeout=EVALUATED)
     page.wait_for_function(
-        "() => !/queued|running|waiting/i.test(document.querySelector('main').innerText)",
+        "() => !document.querySelector('.prog .waits, .prog .run')",
         timeout=EVALUATED,
     )
 

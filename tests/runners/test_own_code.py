@@ -20,13 +20,13 @@ import pytest
 
 from evalcore.sandbox.confinement import LANDLOCK, NAMESPACES
 from leaderboard.catalogue import sync as catalogue
+from leaderboard.hub import Refused
 from leaderboard.models import Run, Submission, User, Worker
 from leaderboard.queue import claims, reproduce
 from leaderboard.samples import store as artifacts
 from leaderboard.submissions import precheck
-from leaderboard.submissions.facts import Way
+from leaderboard.submissions.precheck import Way
 from leaderboard.submissions.submit import submit
-from leaderboard.web import Refused
 from runners import sandboxed
 from runners.registration import Registration
 from tests import own_code

@@ -25,7 +25,7 @@ from evalcore.sandbox.confinement import BOOT
 from leaderboard.models import Result, Run, Suite, Variant
 from leaderboard.samples import store as artifacts
 from leaderboard.snapshot import OWN, published
-from leaderboard.submissions.facts import Way
+from leaderboard.submissions.precheck import Way
 from leaderboard.submissions.submit import submit
 from runners import child
 from runners.engine import Keeper

@@ -17,7 +17,7 @@ from django.test import Client
 from leaderboard.backends.agree import compare_due
 from leaderboard.models import Agreement, Run, Suite
 from leaderboard.snapshot import OWN, published
-from leaderboard.submissions.facts import Way
+from leaderboard.submissions.precheck import Way
 from leaderboard.submissions.submit import submit
 from tests.runners.site import WIDE, open_site, work_off, worker
 

@@ -14,7 +14,7 @@ from leaderboard.models import Agreement, Run, Suite, Variant, edition
 from leaderboard.queue import claims, reproduce
 from leaderboard.snapshot import Model
 from leaderboard.submissions import precheck
-from leaderboard.submissions.facts import Way
+from leaderboard.submissions.precheck import Way
 from leaderboard.submissions.submit import submit
 from tests.leaderboard import factories as make
 

@@ -8,7 +8,7 @@ import pytest
 from jinja2.exceptions import TemplateError
 from transformers import PreTrainedTokenizerFast
 
-from leaderboard.hub.chat_template import refuses_system
+from leaderboard.hub.origin import refuses_system
 from tests import tiny
 
 TURNS = "{{ '<' + message['role'] + '>' + message['content'] }}"

@@ -25,16 +25,14 @@ from django.utils import timezone
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from leaderboard.hub import architectures, files
-from leaderboard.hub import client as hub
+from leaderboard.hub import Problem, faults
+from leaderboard.hub import repository as hub
 from leaderboard.hub import state as hub_state
-from leaderboard.hub import weights as hub_weights
 from leaderboard.hub.origin import Origin
 from leaderboard.models import HubModel, User, Variant
 from leaderboard.submissions import precheck
-from leaderboard.submissions.facts import Way
+from leaderboard.submissions.precheck import Way
 from leaderboard.submissions.submit import submit
-from leaderboard.web import Problem
 from tests import awkward
 from tests.leaderboard.conftest import TINY, Fail, OwnHub
 from tests.leaderboard.factories import make_variant
@@ -479,13 +477,13 @@ def test_the_weights_own_heads_say_how_many_parameters_whatever_the_hub_counts(
 def test_of_very_many_files_the_hubs_count_is_taken_where_they_can_hold_it(
     spoil: Spoil, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    in_head = hub_weights.in_head
-    monkeypatch.setattr(hub_weights, "MOST_HEADS", 1)
-    monkeypatch.setattr(hub_weights, "in_head", None)
+    in_head = hub.weights_in_head
+    monkeypatch.setattr(hub, "MAX_HEADS", 1)
+    monkeypatch.setattr(hub, "weights_in_head", None)
     assert spoil(in_shards(lambda _: None)).facts.parameters == 37_792
 
     def miscount(folder: Path) -> None:
-        monkeypatch.setattr(hub_weights, "in_head", in_head)
+        monkeypatch.setattr(hub, "weights_in_head", in_head)
         told = {"total": 35_000, "parameters": {"F32": 35_000}}
         (folder / ".hub.yaml").write_text(json.dumps({"info": {"safetensors": told}}))
 
@@ -557,7 +555,7 @@ def test_weights_that_were_cut_short_or_padded_are_refused(
 
 
 def test_the_precisions_that_pytorch_knows_are_those_that_it_has() -> None:
-    assert {name for name in files.TORCH_DTYPES if not hasattr(torch, name)} == set()
+    assert {name for name in faults.TORCH_DTYPES if not hasattr(torch, name)} == set()
 
 
 def test_code_of_a_repository_is_not_needed_for_a_native_architecture() -> None:
@@ -566,8 +564,8 @@ def test_code_of_a_repository_is_not_needed_for_a_native_architecture() -> None:
         "architectures": ["Phi3ForCausalLM"],
         "auto_map": {"AutoModelForCausalLM": "modeling_phi3.Phi3ForCausalLM"},
     }
-    assert architectures.problem_with(native, "org/phi") is None
-    problem = architectures.problem_with({"architectures": ["BertForMaskedLM"]}, "org/bert")
+    assert faults.architecture_fault(native, "org/phi") is None
+    problem = faults.architecture_fault({"architectures": ["BertForMaskedLM"]}, "org/bert")
     assert problem.code == "not_generative"
 
 

@@ -21,12 +21,15 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
+import leaderboard
+from leaderboard.hub.problem import WORDS
 from leaderboard.models import ApiToken, Role, Run, Submission, Suite, User, give
-from leaderboard.submissions import judgement, precheck
+from leaderboard.submissions import precheck
 from leaderboard.web import background
 from leaderboard.web.background import Background
 from tests.leaderboard import factories as make
-from tests.leaderboard.conftest import TINY, Fail, get
+from tests.leaderboard.conftest import TINY, Fail, OwnHub, get, text_of
+from tests.leaderboard.submissions.test_precheck import WRONG
 
 pytestmark = pytest.mark.django_db
 GUIDE = Path(__file__).resolve().parents[3] / "docs" / "api.md"
@@ -38,8 +41,19 @@ def problem_at(html: str, field: str) -> str:
 
 
 def primary(html: str) -> list[str]:
-    found = re.findall(r'<button\s+class="btn primary"[^>]*>([^<]+)<', html)
+    found = re.findall(r'<button\s+class="btn first"[^>]*>([^<]+)<', html)
     return [text.strip() for text in found]
+
+
+def verdict(html: str) -> str:
+    """What the page says of the check as a whole."""
+    found = re.search(r'class="answer[^>]*>(.*?)</(?:p|div)>', html, re.S)
+    return text_of(found[1]) if found else ""
+
+
+def offers(html: str) -> list[tuple[str, str]]:
+    """Addresses and IDs of models that may have been meant."""
+    return re.findall(r'<a class="chip" href="([^"]+)">([^<]+)</a>', html)
 
 
 def focused(html: str) -> list[str]:
@@ -55,17 +69,15 @@ def test_the_form_lists_the_runs_and_then_the_facts_and_passed_steps_of_a_fine_m
     assert 'value="main"' in html
     assert "counts for the average" in html
     assert html.count("Facts</th>") == 2
-    assert primary(html) == ["Submit"]
+    assert primary(html) == ["Submit: 2 runs"]
     html = get(client, f"/submit?model={TINY}")
     assert "Ready to submit." in html
-    for fact in ("LlamaForCausalLM", "Commit", "Parameters", "Memory", "Licence", "stored as"):
+    for fact in ("LlamaForCausalLM", "at commit", "parameters", "of memory", "stored as float32"):
         assert fact in html
     for title in ("Revision", "Weights", "Architecture", "Tokenizer", "Room on a worker"):
-        assert f"<b>{title}.</b>" in html
-    assert "Passed" in html
-    assert "Failed" not in html
-    assert "What will be run" in html
-    assert primary(html) == ["Submit"]
+        assert f'<b>{title}<span class="sr">: passed</span></b>' in html
+    assert ": failed" not in html
+    assert re.search(r"Needs [\d.]+ .B of the [\d.]+ .B that the worker", html), "room"
 
 
 @pytest.mark.parametrize(
@@ -91,8 +103,7 @@ def test_each_problem_stands_at_its_field_and_what_was_typed_is_kept(
         if name != "dtype":
             kept = html_module.escape(value.replace("+", " "))
             assert re.search(rf'name="{name}"\s+value="{re.escape(kept)}"', html)
-    assert "What will be run" not in html
-    assert primary(html) == ["Check"]
+    assert "one thing has to change" in verdict(html)
     assert "<title>Submit a model" in html
     assert "autofocus" not in html, "a page that was only asked for takes no focus"
 
@@ -107,7 +118,7 @@ def test_a_hub_in_trouble_is_described_at_the_model_and_stops_nobody(
 ) -> None:
     hub([{"match": "/api/models/*", "status": 500}])
     html = client.get(f"/submit?model={TINY}", headers=headers).content.decode()
-    assert "The Hub answered with an error (500)." in problem_at(html, "model")
+    assert "The Hub answered with an error (500)." in verdict(html)
     assert "did not answer" not in html
     assert "Not checked." in html
     assert "You can submit all the same" in html
@@ -115,7 +126,7 @@ def test_a_hub_in_trouble_is_described_at_the_model_and_stops_nobody(
     hub([{"match": "/api/models/*", "delay": 30}])
     monkeypatch.setitem(precheck.check.__kwdefaults__, "seconds", precheck.SECONDS)
     html = get(client, f"/submit?model={TINY}&revision=v1")
-    assert "The Hub did not answer within 2 s." in problem_at(html, "model")
+    assert "The Hub did not answer within 2 s." in verdict(html)
 
 
 def test_only_the_live_check_answers_from_memory(client: Client, opened: Suite, hub: Fail) -> None:
@@ -198,7 +209,7 @@ def test_where_too_many_models_are_looked_at_the_next_is_sent_away_at_once(
     client: Client, slow_hub: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     full = Background("test", threads=1, most=1, keep_seconds=60)
-    monkeypatch.setattr(judgement, "looks", full)
+    monkeypatch.setattr(precheck, "looks", full)
     assert client.get(f"/submit?model={TINY}").status_code == 202
     other = "/submit?model=awkward/sharded"
     refused = client.get(other)
@@ -217,7 +228,7 @@ def test_a_submission_leads_to_its_page_with_a_run_for_each_column(
     assert response.status_code == 302
     assert response["Location"] == f"/submissions/{submission.pk}"
     html = get(client, response["Location"])
-    assert html.count("Queued") == submission.runs.count() == 2
+    assert html.count("waits</a>") == submission.runs.count() == 2
     assert 'hx-trigger="every 2s"' in html
 
 
@@ -242,18 +253,26 @@ def test_checking_by_button_leads_to_an_address_without_secrets(
     assert response["Location"] == "/submit?model=awkward%2Ftiny-llama"
     assert not Submission.objects.exists()
     empty = client.post("/submit", {"model": "", "revision": "main", "do": "check"})
-    assert "Give a model ID" in problem_at(get(client, empty["Location"]), "model")
+    assert "No model ID was given." in problem_at(get(client, empty["Location"]), "model")
 
 
 @pytest.mark.parametrize(
     ("typed", "field", "words"),
     [
-        ({"model": ""}, "model", "Give a model ID"),
-        ({"model": "a" * 501}, "model", "longer than any model ID"),
+        ({"model": ""}, "model", "No model ID was given. Give it as"),
+        ({"model": "a" * 501}, "model", "“Model ID” is longer than 500 characters"),
         ({"model": "a/b\0", "do": "check"}, "model", "a null character"),
-        ({"model": TINY, "revision": "v" * 201}, "revision", "longer than any branch"),
+        (
+            {"model": TINY, "revision": "v" * 201},
+            "revision",
+            "“Revision” is longer than 200 characters",
+        ),
         ({"model": TINY, "revision": "v\0"}, "revision", "a null character"),
-        ({"model": TINY, "dtype": "int3"}, "dtype", "“int3” is no precision that"),
+        (
+            {"model": TINY, "dtype": "int3"},
+            "dtype",
+            "“int3” is not a choice for the field “Precision”",
+        ),
     ],
 )
 def test_what_no_field_takes_is_refused_in_words_of_this_site_and_gets_the_focus(
@@ -266,7 +285,7 @@ def test_what_no_field_takes_is_refused_in_words_of_this_site_and_gets_the_focus
     assert focused(html) == [f"id_{field}"]
 
 
-def test_what_was_submitted_before_leads_to_the_earlier_submission_and_lists_no_runs(
+def test_what_was_submitted_before_leads_to_the_earlier_submission(
     client: Client, opened: Suite
 ) -> None:
     client.post("/submit", {"model": TINY, "revision": "main", "dtype": ""})
@@ -275,12 +294,10 @@ def test_what_was_submitted_before_leads_to_the_earlier_submission_and_lists_no_
     assert posted.status_code == 409
     submission = Submission.objects.get()
     for html in (checked, posted.content.decode()):
-        assert "It is here already" in problem_at(html, "model")
-        at_field = html[html.index('id="model-problem"') : html.index('id="id_revision"')]
-        assert f'href="/submissions/{submission.pk}"' in at_field
+        assert "It is here already" in verdict(html)
+        assert f'href="/submissions/{submission.pk}">See that submission' in html
         assert "aria-invalid" not in html
         assert "Not ready" not in html
-        assert "What will be run" not in html
 
 
 def test_a_name_without_its_owner_gets_the_hubs_matches_to_choose_from(
@@ -288,7 +305,7 @@ def test_a_name_without_its_owner_gets_the_hubs_matches_to_choose_from(
 ) -> None:
     html = get(client, "/submit?model=tiny-llama&dtype=float16")
     assert "“tiny-llama” is a name without its owner" in problem_at(html, "model")
-    [(address, name)] = re.findall(r'<a class="mono" href="([^"]+)">([^<]+)</a>', html)
+    [(address, name)] = offers(html)
     assert name == TINY
     chosen = get(client, html_module.unescape(address))
     assert f'value="{TINY}"' in chosen
@@ -347,6 +364,52 @@ def test_repeating_runs_only_what_failed(client: Client, opened: Suite) -> None:
     new = repeated.runs.exclude(pk=done.pk).get()
     assert (new.run_key, new.state) == (failed.run_key, "queued")
     assert failed in submission.runs.all(), "what happened is not rewritten"
+
+
+@pytest.mark.parametrize(
+    "typed",
+    ["awkward/tiny-lama", "awkwrad/tiny-llama", "awkward/tinyllama"],
+)
+def test_a_name_that_is_misspelt_is_answered_by_the_one_that_was_meant(
+    client: Client, opened: Suite, typed: str
+) -> None:
+    html = get(client, f"/submit?model={typed}")
+    assert "Did you mean one of these?" in problem_at(html, "model")
+    assert TINY in [name for _, name in offers(html)]
+
+
+def test_models_of_the_hub_and_of_this_site_are_suggested_while_a_name_is_typed(
+    client: Client, opened: Suite, hub: Fail
+) -> None:
+    make.make_variant("lab/tiny-llama-of-ours")
+    html = get(client, "/submit/suggestions?model=tiny-l")
+    assert [f'href="/submit?model={name}"' in html for name in (
+        "lab%2Ftiny-llama-of-ours", "awkward%2Ftiny-llama"
+    )] == [True, True]  # fmt: skip
+    assert html.count("here already") == 1
+    assert get(client, "/submit/suggestions?model=ti").strip() == "", "two letters are no name"
+    hub([{"match": "GET /api/models", "status": 500}])
+    html = get(client, "/submit/suggestions?model=tiny-ll")
+    assert "lab/tiny-llama-of-ours" in html, "without the Hub, of this site alone"
+
+
+def test_a_copy_of_a_model_that_is_here_is_told_before_its_runs_are_spent(
+    client: Client, opened: Suite, own_hub: OwnHub, ada: User
+) -> None:
+    for name in ("lab/original", "lab/copy"):
+        own_hub.write(name)
+    client.post("/submit", {"model": "lab/original"})
+    html = get(client, "/submit?model=lab/copy")
+    assert "A copy of this model is here already." in verdict(html)
+    assert 'href="/models/lab/original"' in html
+    assert primary(html) == ["Submit the copy: 2 runs"]
+    refused = client.post("/submit", {"model": "lab/copy"})
+    assert refused.status_code == 409
+    assert "Nothing was submitted." in verdict(refused.content.decode())
+    assert Submission.objects.count() == 1
+    assert client.post("/submit", {"model": "lab/copy", "do": "copy"}).status_code == 302
+    told = sent(bearing(token_of(ada)), {"model": "lab/copy", "dtype": "float16"})
+    assert told.status_code == 201, "a program is not stopped"
 
 
 # By a program
@@ -472,6 +535,57 @@ def test_what_is_wrong_is_told_by_field_value_and_remedy(
     if isinstance(body, dict) and isinstance(body.get(field), str) and status == 422:
         assert told["value"] == body[field]
     assert not Submission.objects.exists()
+
+
+FAULTS = [
+    *({"model": typed} for typed, *_ in WRONG if len(typed) < 300),
+    {"model": f"{TINY}@v1", "revision": "v2"},
+    {"model": TINY, "revision": "v" * 201},
+    {"model": TINY, "dtype": "int3"},
+    {"model": TINY, "packing": "3bit"},
+    {"model": TINY, "asked": "song"},
+    {"model": TINY, "engine": "abacus"},
+    {"model": TINY, "asked": "chat"},
+    {"model": TINY, "base": "awkward/sharded"},
+    {"model": TINY, "packing": "4bit"},
+    {"model": TINY, "engine": "vllm"},
+    {"model": "awkward/huge"},
+    {"model": "awkward/huge", "dtype": "float32"},
+]
+
+
+@pytest.mark.parametrize("typed", FAULTS, ids=lambda typed: " ".join(typed.values())[:50])
+def test_form_and_program_say_the_same_of_every_fault(
+    client: Client, opened: Suite, ada: User, typed: dict[str, str]
+) -> None:
+    page = client.post("/submit", typed)
+    html = page.content.decode()
+    answer = sent(bearing(token_of(ada)), typed)
+    assert page.status_code == answer.status_code == 422
+    problems = answer.json()["problems"]
+    assert problems
+    for told in problems:
+        assert told["remedy"]
+        assert " ".join(f"{told['message']} {told['remedy']}".split()) in " ".join(
+            problem_at(html, told["field"]).split()
+        )
+    checked = answer.json().get("checks", [])
+    failed = [step["message"] for step in checked if step["outcome"] == "failed"]
+    assert failed == [told["message"] for told in problems if checked]
+    assert not Submission.objects.exists()
+
+
+def test_every_row_of_the_table_of_words_is_somebodys() -> None:
+    sources = [path.read_text() for room in ("hub", "submissions")
+               for path in (Path(leaderboard.__file__).parent / room).glob("*.py")
+               if path.name != "problem.py"]  # fmt: skip
+    text = "\n".join(sources)
+    by_django = {"required", "null_characters_not_allowed", "invalid_choice"}
+    unused = {
+        fault for fault in WORDS
+        if f'"{fault}"' not in text and f'"{fault.partition(".")[2] or fault}"' not in text
+    }  # fmt: skip
+    assert unused == by_django
 
 
 def test_a_refusal_lists_the_steps_of_the_check_and_the_last_use_is_noted_once_a_minute(

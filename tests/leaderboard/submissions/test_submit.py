@@ -19,6 +19,7 @@ from django.test import Client
 from django.utils import timezone
 
 from leaderboard.catalogue import sync as catalogue
+from leaderboard.hub import Refused
 from leaderboard.models import Quota, Role, Run, RunEvent, Submission, Suite, User, give
 from leaderboard.models.run import State
 from leaderboard.queue import claims
@@ -27,7 +28,6 @@ from leaderboard.signals import runs_queued
 from leaderboard.submissions import precheck
 from leaderboard.submissions import submit as submissions
 from leaderboard.submissions.submit import NotYours, submit, withdraw
-from leaderboard.web import Refused
 from tests.leaderboard import factories as make
 from tests.leaderboard.conftest import SUITE, TINY, Fail, get, text_of
 
@@ -301,7 +301,7 @@ def test_a_cause_stands_once_with_class_reason_log_and_remedy_before_the_repeat(
     assert html.count('<article class="failed">') == 1
     for words in ("ModelError", "no tokenizer", "the last line", "Remedy"):
         assert words in html
-    (primary,) = re.findall(r'class="btn primary"[^>]*>([^<]+)<', html)
+    (primary,) = re.findall(r'class="btn first"[^>]*>([^<]+)<', html)
     assert primary == "Check the newest revision"
     assert html.index(primary) < html.index("Submit again")
 
@@ -317,7 +317,7 @@ def test_after_a_failure_of_ours_it_is_tried_again_and_then_repeating_is_the_fir
         resting = "We failed at it; it rests until" in page(client, submission)
         assert resting == (attempt + 1 < claims.MAX_ATTEMPTS)
     html = get(client, submission.get_absolute_url())
-    (primary,) = re.findall(r'class="btn primary"[^>]*>([^<]+)<', html)
+    (primary,) = re.findall(r'class="btn first"[^>]*>([^<]+)<', html)
     assert primary.split() == ["Submit", "again:", "repeat", "what", "failed"]
 
 
@@ -367,18 +367,17 @@ def test_a_waiting_submission_knows_its_position_and_each_run_its_own(
     make.make_submission(make.make_variant("lab/first"), open_site)
     second = make.make_submission(make.make_variant("lab/second", parameters=10**10), open_site)
     said = page(client, second)
-    assert "Waits for a larger worker" in said[said.index("What happens next") :]
-    assert "Starts in no worker can take it" in said
+    assert "Waits for a larger worker" in said
     worker = make.make_worker("bench-1")
     said = page(client, second)
-    assert "In the queue position 3" in said
-    assert "Starts in unknown Then takes unknown" in said
+    assert "Queued position 3; starts at a time that nobody can tell." in said
+    assert "Running nobody can tell how long" in said
     for position in (3, 4):
-        assert f"position {position} in the queue" in said
+        assert f"waits position {position}" in said
     assert "bench-1 is the only worker that can hold it" in said
     while claims.claim_next(worker):
         pass
-    assert "In the queue all taken" in page(client, second)
+    assert "Queued waited" in page(client, second)
 
 
 def test_with_enough_finished_runs_it_says_when_and_how_long(
@@ -398,8 +397,8 @@ def test_with_enough_finished_runs_it_says_when_and_how_long(
     make.make_submission(make.make_variant("lab/first"), open_site)
     second = make.make_submission(make.make_variant("lab/second"), open_site)
     said = page(client, second)
-    assert "Starts in about 20 min" in said
-    assert "Then takes about 20 min" in said
+    assert "starts in about 20 min" in said
+    assert "Running takes about 20 min" in said
 
 
 def title(html: str) -> str:
@@ -428,7 +427,7 @@ def test_a_finished_submission_shows_rank_average_and_scores_and_its_title_says_
     html = get(client, address)
     assert title(html).startswith("Rank 1: lab/one")
     average = 100 * board.average.value[board.row_of[submission.variant_id]]
-    assert re.search(rf"Rank 1 \([^)]*\) of 2, average {average:.1f} ±", text_of(html))
+    assert re.search(rf"Rank 1 \([^)]*\) of 2, average {average:.1f} \(", text_of(html))
     for run in runs:
         assert score_of(run) in text_of(html)
     assert "data-refreshed" not in html
@@ -450,4 +449,4 @@ def test_a_finished_submission_without_a_board_is_not_polled_for_ever(
 
 def score_of(run: Run) -> str:
     result = run.results.get(metric=run.task.entries.get().metric, subset="")
-    return f"{100 * result.value:.1f} ±{100 * (result.high - result.low) / 2:.1f}"
+    return f"{100 * result.value:.1f} {100 * result.low:.1f}–{100 * result.high:.1f}"

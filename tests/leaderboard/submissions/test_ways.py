@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from leaderboard.hub import adapters
-from leaderboard.hub.weights import Weights
+from leaderboard.hub import Refused, faults
+from leaderboard.hub.repository import Weights
 from leaderboard.models import HubModel, Run, Submission, Suite, User, Variant
 from leaderboard.models.packing import (
     Packing,
@@ -23,9 +23,8 @@ from leaderboard.models.packing import (
 from leaderboard.models.variant import Dtype
 from leaderboard.queue import claims, reproduce
 from leaderboard.submissions import precheck
-from leaderboard.submissions.facts import Way
+from leaderboard.submissions.precheck import Way
 from leaderboard.submissions.submit import submit
-from leaderboard.web import Refused
 from tests import awkward, tiny
 from tests.leaderboard.conftest import OwnHub, get, worker
 from tests.leaderboard.submissions.test_form import problem_at
@@ -130,7 +129,6 @@ def test_another_base_than_the_adapter_names_is_told() -> None:
         ("ways/nameless", Way(), ("model", "unknown_adapter")),
         ("ways/odd", Way(), ("model", "quantised")),
         ("ways/gptq", Way(packing="8bit"), ("packing", "packed_already")),
-        (BASE, Way(packing="3bit"), ("packing", "unknown_packing")),
         (BASE, Way(chat=True), ("asked", "no_template")),
     ],
 )
@@ -149,8 +147,8 @@ def test_the_kinds_of_adapters_are_those_of_peft() -> None:
         for kind, config in PEFT_TYPE_TO_CONFIG_MAPPING.items()
         if issubclass(config, PromptLearningConfig)
     }
-    assert prompts == adapters.PROMPTS
-    assert {kind.value for kind in PEFT_TYPE_TO_CONFIG_MAPPING} - prompts == adapters.IN_LAYERS
+    assert prompts == faults.PROMPT_ADAPTERS
+    assert {kind.value for kind in PEFT_TYPE_TO_CONFIG_MAPPING} - prompts == faults.LAYER_ADAPTERS
 
 
 def test_packed_weights_need_a_worker_that_computes_them() -> None:
@@ -214,16 +212,20 @@ def test_the_form_shows_the_plan_keeps_what_was_chosen_and_says_what_is_wrong_wi
 ) -> None:
     html = get(client, f"/submit?model={LORA}")
     assert "Ready to submit." in html
-    assert f"<dt>Adapter on</dt>\n    <dd>{BASE}" in html
-    assert "1 of 1 worker that runs now" in html
-    assert '<details class="unusual" id="unusual">' in html
+    assert f"Put on {BASE} at commit" in html
+    assert "that the worker that runs now has" in html
+    assert '<details class="fold" id="unusual">' in html
     html = get(client, f"/submit?model={BASE}&asked=chat&packing=8bit")
     assert problem_at(html, "asked").startswith(f"{BASE} has no chat template.")
     assert 'id="unusual" open' in html
     assert '<option value="8bit" selected' in html
     assert '<option value="chat" selected' in html
-    assert "“9bit” is no way to pack weights" in get(client, f"/submit?model={BASE}&packing=9bit")
-    assert "“song” is no way to ask a model" in get(client, f"/submit?model={BASE}&asked=song")
+    assert "“9bit” is not a choice for the field “Weights”" in get(
+        client, f"/submit?model={BASE}&packing=9bit"
+    )
+    assert "“song” is not a choice for the field “Asked in”" in get(
+        client, f"/submit?model={BASE}&asked=song"
+    )
 
 
 def test_a_template_that_refuses_an_instruction_is_told_before_its_runs_fail(
