@@ -18,14 +18,14 @@ from evalcore.whole_file import write_whole
 
 LAYERS = "css"
 """The folder of the layers' files, which are not served one by one."""
-PAGES = ("board", "model", "compare", "run", "charts")
+PAGES = ("board", "model", "compare", "run", "charts", "queue")
 EARLIER_PAGES = (
     *("board", "styles", "samples", "queue"),
     *("charts", "several", "texts"),
 )
 STYLESHEETS = {
     "plumbline.css": (
-        *("tokens", "base", "frame", "controls", "pictures", "finder"),
+        *("tokens", "base", "frame", "controls", "pictures", "ledger", "finder"),
         *(f"pages/{page}" for page in PAGES),
         "adapt",
     ),
