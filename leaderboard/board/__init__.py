@@ -2,7 +2,7 @@
 
 from leaderboard.board import search
 from leaderboard.board.filters import facets_of, filter_label, filtered, rows_named
-from leaderboard.board.page import sheet_context
+from leaderboard.board.page import CheckedNumber, checked_number, sheet_context
 from leaderboard.board.query import (
     CHOICES,
     FILTERS,
@@ -25,8 +25,10 @@ __all__ = [
     "FILTERS",
     "GPUS",
     "BoardQuery",
+    "CheckedNumber",
     "Days",
     "as_it_stood",
+    "checked_number",
     "chosen_board",
     "column_keys",
     "date_problem",
