@@ -16,7 +16,7 @@ from leaderboard.board.query import (
     style_label,
 )
 from leaderboard.board.reversal import shared_as
-from leaderboard.board.table import CUT_SHORT
+from leaderboard.board.table import CUT_SHORT, by_row, cells_by_column
 from leaderboard.board.view import column_keys, in_order, view_of
 
 __all__ = [
@@ -28,6 +28,8 @@ __all__ = [
     "CheckedNumber",
     "Days",
     "as_it_stood",
+    "by_row",
+    "cells_by_column",
     "checked_number",
     "chosen_board",
     "column_keys",
