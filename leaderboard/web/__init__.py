@@ -9,7 +9,7 @@ from leaderboard.web.problem import Problem, Refused
 from leaderboard.web.recent import Recent
 from leaderboard.web.refreshed import Refreshed
 from leaderboard.web.request_log import page_of
-from leaderboard.web.scale import SCALE_STEP, Scale
+from leaderboard.web.scale import Scale
 from leaderboard.web.span import NO_SPAN, Span, total_span
 
 __all__ = [
@@ -19,7 +19,6 @@ __all__ = [
     "MAP_STYLE_ID",
     "NO_SPAN",
     "RIGHT",
-    "SCALE_STEP",
     "STYLE_INKS",
     "Address",
     "Canvas",

@@ -19,10 +19,7 @@ from evalcore.whole_file import write_whole
 LAYERS = "css"
 """The folder of the layers' files, which are not served one by one."""
 PAGES = ("board", "model", "compare", "run", "charts", "queue", "texts", "styles", "tasks")
-EARLIER_PAGES = (
-    *("board", "styles", "samples", "queue"),
-    *("charts", "several", "texts"),
-)
+EARLIER_PAGES = ("samples", "queue", "several")
 STYLESHEETS = {
     "plumbline.css": (
         *("tokens", "base", "frame", "controls", "pictures", "ledger", "finder"),
