@@ -27,7 +27,6 @@ from leaderboard.flags import page as flags
 from leaderboard.model_pages import page as model
 from leaderboard.model_pages import sharing as model_sharing
 from leaderboard.queue import page as queue
-from leaderboard.queue import pool_page as pool
 from leaderboard.recalls import page as recalls
 from leaderboard.runs import downloads, recount
 from leaderboard.runs import page as run
@@ -86,8 +85,8 @@ urlpatterns = [
     path("api/submissions", api.submissions, name="api-submissions"),
     path("api/submissions/<uuid:pk>", api.submission, name="api-submission"),
     path("queue", queue.queue, name="queue"),
-    path("pool", pool.pool, name="pool"),
-    path("pool/orders", pool.tell, name="pool-orders"),
+    path("pool", queue.pool, name="pool"),
+    path("pool/orders", queue.tell, name="pool-orders"),
     path("backends", backends.backends, name="backends"),
     path("recalls", recalls.recalls, name="recalls"),
     path("recalls/<int:number>", recalls.recall, name="recall"),

@@ -21,7 +21,7 @@ from structlog.contextvars import bound_contextvars
 from evalcore.sandbox.confinement import Needs
 from leaderboard.models import Run, Variant, Worker
 from leaderboard.models.run import ErrorClass, State
-from leaderboard.queue import claims, records, reproduce, room
+from leaderboard.queue import claims, records, reproduce
 from leaderboard.samples import store as artifacts
 from runners import cleanup, sandboxed
 from runners.cleanup import in_use, journal_folder
@@ -75,7 +75,7 @@ def evaluate_claim(
                     logger.warning("%s: %s: %s", claim.token, failure.error_class, failure.message)
                     if failure.no_room:
                         why = failure.message
-                        persistently(partial(room.set_aside, claim.token, worker, message=why))
+                        persistently(partial(claims.set_aside, claim.token, worker, message=why))
                         break
                     # Where nobody says which of several tasks is at fault, the next passes find it.
                     one_by_one = not blame(watch, failure, log)

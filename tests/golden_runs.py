@@ -1,4 +1,4 @@
-"""What the engine writes, for comparing two checkouts while it is rebuilt: `make OUT`, `compare A B`.
+"""What the engine writes, to compare two checkouts while it is rebuilt.
 
     python -m tests.golden_runs make /tmp/models /tmp/before       # in the checkout of before
     python -m tests.golden_runs make /tmp/models /tmp/after        # in the changed one
@@ -37,7 +37,7 @@ OF_PARITY = (
     *("parity_processed", "parity_several_answers", "parity_several_right", "parity_stated_zero"),
     *("parity_translation", "parity_whole_texts"),
 )
-"""Tasks of the parity tests: all four kinds of requests, groups, tags, filters, code and classes."""
+"""Tasks of the parity tests: all kinds of requests, groups, filters, code and classes."""
 OURS = (
     *("arc_easy", "arc_challenge", "hellaswag", "boolq", "piqa"),
     *("gsm8k", "truthfulqa_mc2", "copa", "wikitext"),
@@ -71,10 +71,17 @@ SCENARIOS = (
     Scenario(
         "chat-compat",
         "chat",
-        ["--mode", "compat", "--apply_chat_template", "--num_fewshot", "2"]
-        + ["--system_instruction", "Answer in one word."],
+        [
+            *("--mode", "compat", "--apply_chat_template", "--num_fewshot", "2"),
+            *("--system_instruction", "Answer in one word."),
+        ],
     ),
-    Scenario("cut-compat", "llama", ["--mode", "compat", "--num_fewshot", "3"], "dtype=float32,max_length=400"),
+    Scenario(
+        "cut-compat",
+        "llama",
+        ["--mode", "compat", "--num_fewshot", "3"],
+        "dtype=float32,max_length=400",
+    ),
     Scenario("ours-compat", "llama", ["--mode", "compat", "--limit", "6"], tasks=",".join(OURS)),
     Scenario("ours-strict", "llama", ["--mode", "strict", "--limit", "6"], tasks=",".join(OURS)),
     Scenario("resumed", "llama", ["--mode", "strict"], killed=True),
@@ -217,7 +224,7 @@ def without_times(value: Any) -> Any:
 
 @dataclass
 class Output:
-    """The files of one side's scenario by a name without times, each as text that can be compared."""
+    """The files of one side's scenario by a name without times, as texts to compare."""
 
     folder: Path
     files: dict[str, str] = field(default_factory=dict)

@@ -2,7 +2,7 @@
 
 from leaderboard.board import search
 from leaderboard.board.filters import facets_of, filter_label, filtered, rows_named
-from leaderboard.board.page import sheet_context
+from leaderboard.board.page import CheckedNumber, checked_number, sheet_context
 from leaderboard.board.query import (
     CHOICES,
     FILTERS,
@@ -16,7 +16,7 @@ from leaderboard.board.query import (
     style_label,
 )
 from leaderboard.board.reversal import shared_as
-from leaderboard.board.table import CUT_SHORT
+from leaderboard.board.table import CUT_SHORT, by_row, cells_by_column
 from leaderboard.board.view import column_keys, in_order, view_of
 
 __all__ = [
@@ -25,8 +25,12 @@ __all__ = [
     "FILTERS",
     "GPUS",
     "BoardQuery",
+    "CheckedNumber",
     "Days",
     "as_it_stood",
+    "by_row",
+    "cells_by_column",
+    "checked_number",
     "chosen_board",
     "column_keys",
     "date_problem",

@@ -7,7 +7,7 @@ Read `_kept_page` first: an address becomes a query, the query a view of the new
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import Any
@@ -128,7 +128,7 @@ def _page(request: HttpRequest, shown: Shown) -> str | HttpResponseBase:
     if view.query.is_front_page:
         context |= {
             "front": True,
-            "checked": checked_number(view),
+            "checked": checked_number(view.board, view.page_rows),
             "reversal": reversal_of(published.newest(suite, EVERY), view.query.suite),
         }
     return render_to_string("board/page.html", context, request)
@@ -266,16 +266,18 @@ class CheckedNumber:
     model: str
     benchmark: str
     value: float
-    picture: Waffle
+    questions: int
+    picture: Waffle | None
+    """None where there are too many questions to be seen at a glance."""
     countable: bool
     """Whether its answers are stored here."""
 
 
-def checked_number(view: View) -> CheckedNumber | None:
-    """Of the first ranked model on the benchmark whose questions can be seen at a glance; None
-    where no such score is a share of right answers that is known question by question."""
-    board = view.board
-    leader = next((row for row in view.page_rows if board.ranks.rank[row]), None)
+def checked_number(board: Board, rows: Iterable[int]) -> CheckedNumber | None:
+    """Of the first ranked model among `rows` on the benchmark whose questions can be seen at a
+    glance; None where no such score is a share of right answers that is known question by
+    question."""
+    leader = next((row for row in rows if board.ranks.rank[row]), None)
     if leader is None:
         return None
     seen = sorted(
@@ -302,7 +304,9 @@ def checked_number(view: View) -> CheckedNumber | None:
             column, result = board.columns[place], numbers[place]
             countable = getattr(result, "files") == len(Artifact.Kind.values)  # noqa: B009
             title = column.title
-            return CheckedNumber(result.run_id, name, title, result.value, picture, countable)
+            return CheckedNumber(
+                result.run_id, name, title, result.value, picture.questions, picture, countable
+            )
     return None
 
 

@@ -208,7 +208,8 @@ def table_of(view: View, marks: dict[str, str] | None = None, *, gpu: str = "") 
     seconds = seconds_of(view, rows)
     heads = [] if gpu else _column_heads(view, seconds, marks or {})
     scale = _average_scale(view, rows, GPU_BAR_WIDTH if gpu else BAR_WIDTH)
-    cells, cut_short = _cells_by_row(view, shown, rows, seconds)
+    columns_of_cells, cut_short = cells_by_column(view, shown, rows, seconds)
+    cells = by_row(columns_of_cells, len(rows))
     lines = _lines(view, rows, scale, cells, gpu)
     pinned, others = lines[: len(view.pins)], lines[len(view.pins) :]
     groups = [*([Group("pinned", lines=pinned)] if pinned else []), *_groups(view, others)]
@@ -372,10 +373,10 @@ def seconds_of(view: View, rows: Sequence[int]) -> dict[int, Seconds]:
     return of_board(view.board, rows, view.columns)
 
 
-def _cells_by_row(
+def cells_by_column(
     view: View, columns: Sequence[int], rows: Sequence[int], seconds: dict[int, Seconds]
-) -> tuple[list[SafeString], bool]:
-    """The cells of each row as HTML, and whether any number is marked CUT_SHORT."""
+) -> tuple[list[list[str]], bool]:
+    """The cells of each column as HTML, and whether any number is marked CUT_SHORT."""
     board, block = view.board, np.ix_(np.array(rows, np.intp), np.array(columns, np.intp))
     chosen = Scores(*(side[block] for side in view.scores.sides))
     heat, best = positions.heat_of(board)[block], _is_best(view, block)
@@ -405,10 +406,14 @@ def _cells_by_row(
                 )
             ]
         )
-    if not by_column:
-        return [SafeString()] * len(rows), False
-    joined = [mark_safe("".join(cells)) for cells in zip(*by_column, strict=True)]  # noqa: S308
-    return joined, marked
+    return by_column, marked
+
+
+def by_row(columns: Sequence[Sequence[str]], rows: int) -> list[SafeString]:
+    """The cells of each of so many rows, joined."""
+    if not columns:
+        return [SafeString()] * rows
+    return [mark_safe("".join(cells)) for cells in zip(*columns, strict=True)]  # noqa: S308
 
 
 _CLASSES = np.array(

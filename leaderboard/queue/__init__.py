@@ -2,22 +2,27 @@
 
 from leaderboard.queue import (
     claims,
-    clock,
     estimate,
     fairness,
     orders,
+    pace,
     recalling,
     records,
     reproduce,
     reruns,
-    room,
     votes,
     wanted,
 )
-from leaderboard.queue.estimate import ALIVE, Plan, live_workers
-from leaderboard.queue.failures import Cause, by_cause, standing
-from leaderboard.queue.listing import by_benchmark, listed, of_model, title_of
-from leaderboard.queue.turns import reason
+from leaderboard.queue.estimate import ALIVE, Plan, live_workers, reason
+from leaderboard.queue.listing import (
+    Cause,
+    by_benchmark,
+    by_cause,
+    listed,
+    of_model,
+    standing,
+    title_of,
+)
 
 __all__ = [
     "ALIVE",
@@ -26,19 +31,18 @@ __all__ = [
     "by_benchmark",
     "by_cause",
     "claims",
-    "clock",
     "estimate",
     "fairness",
     "listed",
     "live_workers",
     "of_model",
     "orders",
+    "pace",
     "reason",
     "recalling",
     "records",
     "reproduce",
     "reruns",
-    "room",
     "standing",
     "title_of",
     "votes",

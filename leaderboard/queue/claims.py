@@ -6,6 +6,9 @@ means that the lease went to somebody else: store nothing. All times are the dat
 
 Every change is an event of its run and moves on the editions of the suites that ask its benchmark;
 those at the very end of the transaction, since all workers share their rows.
+
+From top to bottom: a run is queued, claimed, followed, completed, failed or given back; then what a
+full machine, the operator and a worker that died do to it.
 """
 
 from __future__ import annotations
@@ -14,20 +17,22 @@ import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from math import ceil
 from pathlib import Path
 from typing import Any
 
 from django.db import IntegrityError, transaction
-from django.db.models import F, Q, QuerySet, Value
+from django.db.models import Exists, F, OuterRef, Q, QuerySet, Value
 from django.db.models.functions import Least, Now
 
 from evalcore.engine import VERSION
 from evalcore.record import RunRecord
-from leaderboard.models import Artifact, Run, SuiteEntry, Worker
+from leaderboard.models import Agreement, Artifact, Run, SuiteEntry, Worker
 from leaderboard.models.edition import changing
 from leaderboard.models.run import IN_TURN, REPLACEABLE, ErrorClass, State
 from leaderboard.models.variant import TRANSFORMERS
-from leaderboard.queue import orders, recalling, records, sharing, supersession
+from leaderboard.queue import orders, recalling, records
+from leaderboard.queue.estimate import live_workers
 from leaderboard.queue.history import GONE, NOBODY, announce, held, holder, tell
 from leaderboard.samples import StoredFile, costs, path_of, vectors
 
@@ -39,6 +44,19 @@ MAX_ATTEMPTS = len(BACK_OFF) + 1
 JOINS = timedelta(seconds=15)
 """A run whose rest ends so soon is taken with its companions: those that failed together rest until
 moments side by side, and would else be a load of the model each."""
+
+SMALLEST_SHARE = 6
+"""Runs: a smaller part is not worth loading a model for."""
+
+WORKER_RESTS = timedelta(minutes=5)
+ELSEWHERE = timedelta(hours=1)
+FIRST_REST, SLOWER = timedelta(minutes=1), 4
+MOST_TIMES_FULL = 6
+"""With the rests between them some six hours, in which somebody may make room."""
+REMEDY = (
+    "every machine that took it was full: make room on the workers, "
+    "or add a larger one, and have the run tried again"
+)
 
 WAITS = "turn"
 """The phase of a run that its worker has not yet begun, but a companion of it."""
@@ -89,7 +107,7 @@ def claim_next(worker: Worker) -> Claim | None:
     """Take the first run by priority and turn that fits `worker`, and its companions with it.
 
     Companions are all other queued runs of the same variant, shots, draw and mode, or a part of
-    them where other workers are idle (sharing.py): one child process answers them, so that the
+    them where other workers are idle (`_share`): one child process answers them, so that the
     model is loaded once. None where nothing fits, the operator has told the worker to take
     nothing, or its machine was full a moment ago.
     """
@@ -109,7 +127,7 @@ def claim_next(worker: Worker) -> Claim | None:
             rerun=first.rerun_id,
         )
         together = [first, *same.select_related("task")]
-        shared = [run.pk for run in sharing.part(together, worker)]
+        shared = [run.pk for run in _share(together, worker)]
         _take(same.filter(pk__in=shared), token, worker)
         runs = tuple(
             Run.objects.filter(lease_token=token)
@@ -184,6 +202,49 @@ def _take(wanted: QuerySet[Run], token: uuid.UUID, worker: Worker) -> int:
     )
 
 
+def _share(runs: Sequence[Run], worker: Worker) -> Sequence[Run]:
+    """Of runs in their order, which all fit `worker`, those that it takes: all, or a part where
+    others have nothing to do. The model is then loaded once by each, which costs nobody anything
+    that he would need.
+
+    Tasks of one benchmark stay together: they ask the same documents, and are answered together.
+    """
+    if len(runs) <= SMALLEST_SHARE or not (helpers := _helpers(runs[0], worker)):
+        return runs
+    enough = max(ceil(len(runs) / (1 + helpers)), SMALLEST_SHARE)
+    by_benchmark: dict[str, list[Run]] = {}
+    for run in runs:
+        by_benchmark.setdefault(run.task.benchmark, []).append(run)
+    taken: list[Run] = []
+    for together in by_benchmark.values():
+        if len(taken) >= enough:
+            break
+        taken += together
+    return taken
+
+
+def _helpers(run: Run, worker: Worker) -> int:
+    """Workers that are idle and could take such a run, less the other models that wait for them."""
+    busy = Run.objects.filter(worker=OuterRef("pk"), state=State.RUNNING)
+    live = {other.name for other in live_workers()} - {worker.name}
+    idle = Worker.objects.filter(~Exists(busy), name__in=live)
+    told = orders.by_name(live)
+    variant = run.variant
+    how = (variant.dtype, variant.quantisation, variant.backend, variant.code)
+    helpers = sum(
+        other.computes(*how)
+        and run.needed_bytes <= other.memory_bytes
+        and other.name not in told
+        and not other.is_full()
+        for other in idle
+    )
+    if not helpers:
+        return 0
+    ready = Q(not_before=None) | Q(not_before__lte=Now())
+    waiting = Run.objects.filter(ready, state=State.QUEUED).exclude(variant=variant).order_by()
+    return max(helpers - len(waiting.values("variant").distinct()[:helpers]), 0)
+
+
 def renew(token: uuid.UUID) -> set[uuid.UUID]:
     """Extend the lease; the ids of the runs that are still ours."""
     with transaction.atomic():
@@ -230,7 +291,7 @@ def complete(
     cost = costs.read(run, record, samples)
     with changing():
         recalling.recalls_stay()
-        supersession.take_place(run, by=holder(run))
+        _take_place(run, by=holder(run))
         moved = (
             held(token)
             .filter(pk=run.pk)
@@ -262,6 +323,32 @@ def complete(
         )
         tell([run], State.DONE, by=holder(run))
         recalling.at_birth(run)
+
+
+def _take_place(run: Run, *, by: str) -> None:
+    """End the standing of the run that this one replaces; the caller's transaction ends `run` well.
+
+    Of the same key there is one result at most, so the earlier one leaves boards and submissions.
+    Of an older task version it stays, since the suites of then ask for nothing else, and says what
+    is newer. Files and samples stay either way.
+    """
+    # Locked, since it may be recalled right now.
+    replaced = Run.objects.filter(replacements=run.pk, state__in=REPLACEABLE)
+    old = replaced.select_for_update(of=("self",), no_key=True).first()
+    if old is None:
+        return
+    stands = Run.objects.filter(pk=old.pk, state=old.state)
+    if old.run_key != run.run_key:
+        stands.update(superseded_by=run)
+        tell([old], State(old.state), by=by, why=f"measured by version {run.task.version} as well")
+        return
+    stands.update(state=State.SUPERSEDED, superseded_by=run)
+    tell([old], State.SUPERSEDED, by=by, why=run.rerun.reason if run.rerun else "")
+    for submission in old.submissions.all():
+        submission.runs.add(run)
+        submission.runs.remove(old)
+    # What was shown of the earlier answers; of the new ones it is found anew.
+    Agreement.objects.filter(Q(run=old) | Q(reference=old)).delete()
 
 
 def _samples_among(artifacts: Sequence[StoredFile], record: RunRecord) -> Path:
@@ -327,6 +414,57 @@ def give_back(token: uuid.UUID, *, why: str) -> int:
         for run in runs:
             tell([run], State.QUEUED, by=run.worker_id or GONE, why=why)
     return back
+
+
+def set_aside(token: uuid.UUID, worker: Worker, *, message: str) -> int:
+    """Queue the runs of a claim whose worker's machine is full, in memory or on disk; how many.
+
+    Nobody's fault but ours: the claim goes back uncharged, to another worker before all. The one
+    that was full takes nothing for some minutes, and these runs only after an hour, unless no other
+    can hold them. A run that found machine after machine full ends with what the operator has to
+    do.
+    """
+    with changing():
+        runs = list(held(token).select_for_update().select_related("variant"))
+        Worker.objects.filter(pk=worker.pk).update(full_until=Now() + WORKER_RESTS)
+        for run in runs:
+            _set_aside(token, run, worker, message)
+    return len(runs)
+
+
+def _set_aside(token: uuid.UUID, run: Run, worker: Worker, message: str) -> None:
+    why = f"not tried: {message}"
+    mine = held(token).filter(pk=run.pk)
+    times = run.times_full + 1
+    told = {"error_class": ErrorClass.INFRA, "times_full": times, **NOBODY}
+    if times >= MOST_TIMES_FULL:
+        why = f"{message}. {REMEDY.capitalize()}"
+        mine.update(state=State.FAILED, finished=Now(), error_message=why, **told)
+        tell([run], State.FAILED, by=worker.name, why=why)
+        return
+    mine.update(
+        state=State.QUEUED,
+        attempt=F("attempt") - 1,
+        error_message=message,
+        not_before=Now() + FIRST_REST * SLOWER**run.times_full,
+        full_on=worker.name,
+        full_until=Now() + ELSEWHERE if _another_could_hold(run, worker) else None,
+        **told,
+    )
+    tell([run], State.QUEUED, by=worker.name, why=why)
+
+
+def _another_could_hold(run: Run, full: Worker) -> bool:
+    """Whether another worker that is alive, and not full itself, could hold the run."""
+    variant = run.variant
+    how = (variant.dtype, variant.quantisation, variant.backend, variant.code)
+    return any(
+        worker.pk != full.pk
+        and not worker.is_full()
+        and run.needed_bytes <= worker.memory_bytes
+        and worker.computes(*how)
+        for worker in live_workers()
+    )
 
 
 def cancel(run: Run, *, by: str, why: str = "") -> bool:

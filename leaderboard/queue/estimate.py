@@ -10,23 +10,33 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from heapq import heapify, heappop, heappush
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from django.db import connection
 from django.db.models import QuerySet
 from django.db.models.functions import Now
 
 from leaderboard.models import Run, Variant, Worker
 from leaderboard.models.run import IN_TURN
-from leaderboard.queue import clock, orders, pace
+from leaderboard.models.variant import NAMES, TRANSFORMERS
+from leaderboard.queue import orders, pace
 from leaderboard.queue.pace import Pace
+from leaderboard.templatetags.figures import filesize
 from leaderboard.web import NO_SPAN, Refreshed, Span, total_span
 
 EVALUATES = "evaluate"
 """The phase in which a run's counts are of its requests."""
+
+
+CLOCKS = {
+    "postgresql": "SELECT STATEMENT_TIMESTAMP()",
+    "sqlite": "SELECT STRFTIME('%Y-%m-%d %H:%M:%f', 'NOW')",
+}
+"""What Now() is there, also within a transaction that began long ago."""
 
 
 class Obstacle(StrEnum):
@@ -134,7 +144,7 @@ def plan() -> Plan:
 
 def made() -> Plan:
     """The queue as it stands, in a fixed number of queries."""
-    now = clock.now()
+    now = database_now()
     alive = sorted(live_workers(), key=lambda worker: worker.name)
     told = orders.by_name(worker.name for worker in alive)
     workers = [worker for worker in alive if worker.name not in told]
@@ -338,3 +348,33 @@ def largest_memory(
     """Bytes of the largest of these workers that computes so; None where none does."""
     able = (worker for worker in workers if worker.computes(dtype, quantisation, backend, code))
     return max((worker.memory_bytes for worker in able), default=None)
+
+
+def reason(turn: Turn, plan: Plan) -> str:
+    """One sentence on what has to happen before a worker can take it."""
+    run = turn.first
+    if turn.obstacle is Obstacle.NO_DTYPE:
+        how = run.quantisation or run.dtype
+        how += ", with code of its own" if run.code else ""
+        how += "" if run.backend == TRANSFORMERS else f" by {NAMES.get(run.backend, run.backend)}"
+        return f"Waits for a worker that computes in {how}: none that is alive does."
+    if turn.obstacle is Obstacle.TOO_LARGE:
+        how_run = (run.dtype, run.quantisation, run.backend, run.code)
+        largest = filesize(largest_memory(list(plan.workers), *how_run) or 0)
+        return (
+            f"Waits for a larger worker: it needs {filesize(run.needed_bytes)}, "
+            f"the largest alive has {largest}."
+        )
+    if turn.obstacle is Obstacle.FULL:
+        return "Waits until a worker has rested: the machines that can hold it had no room."
+    return ""
+
+
+def database_now() -> datetime:
+    """The database's clock, which all hosts share, to compare with moments that it wrote: a host's
+    own may be minutes away from it."""
+    with connection.cursor() as cursor:
+        cursor.execute(CLOCKS[connection.vendor])
+        (moment,) = cursor.fetchone()
+    moment = moment if isinstance(moment, datetime) else datetime.fromisoformat(moment)
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

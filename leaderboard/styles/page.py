@@ -15,7 +15,7 @@ from leaderboard.catalogue import suite_asked_for
 from leaderboard.models import Suite
 from leaderboard.models.task import Style
 from leaderboard.snapshot import EVERY, Board, in_styles, published
-from leaderboard.styles import change as styles_order
+from leaderboard.styles import order as styles_order
 from leaderboard.styles import split
 from leaderboard.styles import table as styles_table
 from leaderboard.styles.view import (

@@ -26,7 +26,7 @@ FIT = 12
 """Columns that stand beside each other on a wide screen: so many benchmarks the table has unless
 the reader chooses."""
 WIDE = 24
-"""With more columns than this links are short and there are no whiskers."""
+"""With more columns than this cells have no titles."""
 AVERAGE, ALL, MODEL, LEADERS = "average", "all", "model", "leaders"
 
 

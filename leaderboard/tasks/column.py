@@ -18,7 +18,7 @@ from leaderboard.samples import excerpts
 from leaderboard.snapshot import OWN, Board, Column, Model, Score, published
 from leaderboard.tasks import items
 from leaderboard.tasks.items import Table
-from leaderboard.web import Address, Part, Scale, part
+from leaderboard.web import Address, Part, part
 
 HEIGHT, TOP, BOTTOM = 320, 18, 44
 """Pixels: of the chart, above its plot and below."""
@@ -135,6 +135,14 @@ class Placed:
     second: str
     """HTML: without the questions whose keys are disputed; empty where none are."""
 
+    @property
+    def name(self) -> str:
+        return self.model.repo_id.rpartition("/")[2]
+
+    @property
+    def owner(self) -> str:
+        return self.model.repo_id.rpartition("/")[0] or self.model.repo_id
+
 
 @dataclass(frozen=True)
 class Standings:
@@ -143,7 +151,6 @@ class Standings:
     column: Column
     best: list[Placed]
     worst: list[Placed]
-    scale: Scale
     n: int
     url: str
     """The board sorted by this column."""
@@ -211,7 +218,6 @@ def standings(board: Board, entry: SuiteEntry) -> Standings | None:
         column,
         shown[: len(best)],
         shown[len(best) :],
-        Scale.over((row.score for row in shown), column.chance, share=is_share(column.metric)),
         len(rows),
         wanted.url(),
         wanted.url(to="board-csv", cols=key),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from functools import cache, lru_cache
+from functools import cache
 from typing import Any
 
 from django import template
@@ -14,9 +14,6 @@ from django.utils.safestring import SafeString, mark_safe
 from leaderboard.models import HubModel
 from leaderboard.models.task import Style
 from leaderboard.web import Scale, unseen
-
-SCALES = 512
-"""Of which drawings are kept: those of the boards that are shown now."""
 
 register = template.Library()
 
@@ -67,40 +64,6 @@ def whisker(number: Any, scale: Scale, chance: float | None = None, style: str =
         f"{left:.2f}",
         f"{right - left:.2f}",
         f"{scale.x(number.value):.2f}",
-    )
-
-
-@register.filter
-def x(value: float, scale: Scale) -> str:
-    """Where a value stands on a scale, in percent."""
-    return f"{scale.x(value):.2f}%"
-
-
-@register.simple_tag
-@lru_cache(maxsize=SCALES)
-def axis(scale: Scale) -> SafeString:
-    """A column's scale, drawn once in its header."""
-    return format_html(
-        '<svg class="w" aria-hidden="true"><line x1="{0}%" x2="{1}%" y1="94%" y2="94%"/>'
-        '<text x="{0}%" y="88%">{2}</text>'
-        '<text x="{1}%" y="88%" text-anchor="end">{3}</text></svg>',
-        f"{scale.start:g}",
-        f"{scale.end:g}",
-        *scale.ends,
-    )
-
-
-@register.simple_tag
-@lru_cache(maxsize=SCALES)
-def bob(chance: float | None, scale: Scale) -> SafeString:
-    """The plumb line's end."""
-    if chance is None:
-        return mark_safe("")
-    return format_html(
-        '<svg class="w" aria-hidden="true"><line class="c" x1="{0}%" x2="{0}%" y2="60%"/>'
-        '<svg x="{0}%" y="60%" overflow="visible">'
-        '<path class="bob" d="M-3.5 0h7v4L0 13l-3.5-9z"/></svg></svg>',
-        f"{scale.x(chance):.2f}",
     )
 
 

@@ -165,7 +165,7 @@ def takes(span: Span | None) -> SafeString:
 
 def _range_below(span: Span) -> SafeString | str:
     found = usual_range(span)
-    return format_html(' <span class="pm below">{}</span>', found) if found else ""
+    return format_html(' <span class="iv">{}</span>', found) if found else ""
 
 
 @register.filter

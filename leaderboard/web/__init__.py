@@ -8,7 +8,7 @@ from leaderboard.web.plotly_script import MAP_STYLE_ID
 from leaderboard.web.recent import Recent
 from leaderboard.web.refreshed import Refreshed
 from leaderboard.web.request_log import page_of
-from leaderboard.web.scale import SCALE_STEP, Scale
+from leaderboard.web.scale import Scale
 from leaderboard.web.span import NO_SPAN, Span, total_span
 
 __all__ = [
@@ -18,7 +18,6 @@ __all__ = [
     "MAP_STYLE_ID",
     "NO_SPAN",
     "RIGHT",
-    "SCALE_STEP",
     "STYLE_INKS",
     "Address",
     "Canvas",

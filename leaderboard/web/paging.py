@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from django.db.models import Model, QuerySet
+from django.db.models import QuerySet
 
 from leaderboard.web.address import Address
 
@@ -60,7 +60,7 @@ def page_links(
 
 MOST = 10_000
 """No list is read farther than so many pages."""
-Row = TypeVar("Row", bound=Model)
+Row = TypeVar("Row")
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ def part(address: Address, field: str, total: int, size: int, heading: str = "")
 
 
 def uncounted(
-    address: Address, field: str, rows: QuerySet[Row], size: int, heading: str
+    address: Address, field: str, rows: QuerySet[Any, Row], size: int, heading: str
 ) -> tuple[list[Row], Part]:
     """A page of a list that is too long to count, with its rows."""
     number = address.number(field, last=MOST)

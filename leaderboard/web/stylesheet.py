@@ -18,14 +18,14 @@ from evalcore.whole_file import write_whole
 
 LAYERS = "css"
 """The folder of the layers' files, which are not served one by one."""
-PAGES = ("board", "model", "compare", "run", "charts", "submit")
-EARLIER_PAGES = (
-    *("board", "styles", "samples", "queue"),
-    *("charts", "several", "texts"),
+PAGES = (
+    *("board", "model", "compare", "run", "charts", "submit"),
+    *("queue", "texts", "styles", "tasks"),
 )
+EARLIER_PAGES = ("samples", "queue", "several")
 STYLESHEETS = {
     "plumbline.css": (
-        *("tokens", "base", "frame", "controls", "pictures", "finder"),
+        *("tokens", "base", "frame", "controls", "pictures", "ledger", "finder"),
         *(f"pages/{page}" for page in PAGES),
         "adapt",
     ),

@@ -297,7 +297,7 @@ def test_prompt_styles_are_compared_with_keys_alone(
     expect(page.get_by_role("heading", name="Where letters-7b’s answers differ")).to_be_visible()
     look_once(page, "styles")
     shot(page, "one model in two styles")
-    page.locator(".bystyle td.score a").first.press("Enter")
+    page.locator(".bystyle td.n a").first.press("Enter")
     expect(page).to_have_url(re.compile(r"/runs/[0-9a-f-]{36}$"))
 
 

@@ -19,7 +19,7 @@ from evalcore.record import RunRecord
 from evalcore.task.identity.digest import docs_digest
 from leaderboard.health import stand
 from leaderboard.models import Result, Run, TaskVersion, Worker
-from leaderboard.queue import claims, orders, records, room
+from leaderboard.queue import claims, orders, records
 from leaderboard.signals import runs_queued
 from tests.runners import rows
 from tests.runners.rows import claimed_by
@@ -234,7 +234,7 @@ def test_a_worker_whose_lease_was_taken_over_writes_nothing() -> None:
     with pytest.raises(claims.LeaseLost):
         claims.fail(old.token, run, error_class="ModelError", message="too late")
     assert claims.give_back(old.token, why="too late") == 0
-    assert room.set_aside(old.token, Worker.objects.get(name="ada"), message=FULL) == 0
+    assert claims.set_aside(old.token, Worker.objects.get(name="ada"), message=FULL) == 0
 
     run.refresh_from_db()
     assert (run.state, run.lease_token, run.progress_done) == ("running", new.token, 0)
@@ -407,7 +407,7 @@ def test_a_waiting_and_a_running_run_can_be_cancelled_and_a_finished_one_stays()
 
 def found_full(worker: Worker) -> None:
     claim = claimed_by(worker)
-    assert room.set_aside(claim.token, worker, message=FULL) == len(claim.runs)
+    assert claims.set_aside(claim.token, worker, message=FULL) == len(claim.runs)
 
 
 def rest_of_runs_is_over() -> None:
@@ -450,16 +450,20 @@ def test_the_only_worker_takes_it_again_when_both_have_rested() -> None:
 def test_a_run_that_finds_machine_after_machine_full_ends_and_says_what_to_do() -> None:
     (run,) = rows.queued("arc")
     rests = []
-    for number in range(room.MOST_TIMES):
+    for number in range(claims.MOST_TIMES_FULL):
         found_full(rows.worker(f"worker{number}"))
         run.refresh_from_db()
         if run.state == "queued":
             rests.append(run.not_before - run.started)
             rest_of_runs_is_over()
-    assert (run.state, run.error_class, run.times_full) == ("failed", "InfraError", room.MOST_TIMES)
+    assert (run.state, run.error_class, run.times_full) == (
+        "failed",
+        "InfraError",
+        claims.MOST_TIMES_FULL,
+    )
     assert "make room on the workers" in run.error_message
     assert rests == sorted(rests)
-    assert rests[-1] > 100 * room.FIRST_REST
+    assert rests[-1] > 100 * claims.FIRST_REST
     assert claims.retry(run, by="the operator")
     run.refresh_from_db()
     assert (run.times_full, run.full_on) == (0, "")

@@ -48,7 +48,7 @@ from django.core.management import call_command
 from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 from leaderboard.models import HubModel, Run, Variant
-from leaderboard.queue import claims, room
+from leaderboard.queue import claims
 from tests.runners import rows
 
 RUNS, VARIANTS = 100_000, 2_000
@@ -115,7 +115,7 @@ run = claim.runs[0]
 explained("renew", lambda: claims.renew(claim.token))
 explained("report", lambda: claims.report(claim.token, run, phase="evaluate", done=1, total=2))
 explained("release", lambda: claims.give_back(claim.token, why="a test"))
-explained("full", lambda: room.set_aside(claim.token, worker, message="full"))
+explained("full", lambda: claims.set_aside(claim.token, worker, message="full"))
 explained("complete", lambda: claims.complete(claim.token, run, rows.record(run), rows.files()))
 explained("stalled", claims.release_stalled)
 print(json.dumps(found))

@@ -9,7 +9,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db.models import Count, Q
 
 from leaderboard.models import PoolOrder, Run, Worker
-from leaderboard.queue import clock, estimate, orders
+from leaderboard.queue import estimate, orders
 
 
 class Command(BaseCommand):
@@ -55,7 +55,7 @@ class Command(BaseCommand):
         told = orders.by_name([orders.EVERYBODY, *(worker.name for worker in workers)])
         if everybody := told.get(orders.EVERYBODY):
             self.stdout.write(f"all workers: {everybody.get_kind_display().lower()}")
-        now = clock.now()
+        now = estimate.database_now()
         for worker in workers:
             silent = now - worker.seen
             state = "alive" if silent <= estimate.ALIVE else "not seen lately"

@@ -102,7 +102,7 @@ def get(client: Client, address: str = "/styles") -> str:
 
 def table(html: str) -> str:
     """The table of scores."""
-    part = html[html.index('class="tbl stackable bystyle"') :]
+    part = html[html.index('class="bystyle"') :]
     return part[: part.index("</table>")]
 
 
@@ -111,10 +111,21 @@ def names(html: str) -> list[str]:
     return pages.model_names(table(html))
 
 
-def cells(html: str, label: str) -> list[str]:
-    """What stands in the table's cells with this label, without markup."""
-    found = re.findall(rf'<td role="cell"[^>]*data-l="{label}">(.*?)</td>', html, re.DOTALL)
-    return [text_of(re.sub(r"<svg.*?</svg>|<b.*?</b>", "", one, flags=re.DOTALL)) for one in found]
+def cells(html: str, kind: str) -> list[str]:
+    """What stands in the derived cells of this kind, without markup."""
+    found = re.findall(rf'<td role="cell" class="n {kind}[^"]*">(.*?)</td>', html, re.DOTALL)
+    return [text_of(one) for one in found]
+
+
+def scores(html: str) -> list[str]:
+    """What stands in the cells of single styles, row by row."""
+    drawn = r'<td role="cell" class="n(?! (?:gap|spread|won))[^"]*">(.*?)</td>'
+    return [text_of(one) for one in re.findall(drawn, table(html), re.DOTALL)]
+
+
+def shares(html: str, label: str) -> list[str]:
+    """The split's cells with this label."""
+    return re.findall(rf'data-l="{label}">(.*?)</td>', html)
 
 
 def answers(variant: Variant, benchmark: str) -> np.ndarray:
@@ -157,10 +168,11 @@ def test_benchmarks_stand_side_by_side_with_their_styles_under_them(
     assert heads == [("6", "Facts"), ("6", "Sums")]
     for run in models["texts"].runs.all():
         result = run.results.get(metric="acc", subset="")
-        assert f'<a href="/runs/{run.pk}" title="{result.value:.6g}, 95% interval' in html
+        assert f'<a href="/runs/{run.pk}"><b>{100 * result.value:.1f}</b>' in html
     first = models["texts"].runs.get(task__name="facts").results.get(metric="acc", subset="")
-    half = max(first.high - first.value, first.value - first.low)
-    assert cells(table(html), "Cloze")[0] == f"{100 * first.value:.1f} ±{100 * half:.1f}"
+    bounds = f"{100 * first.low:.1f}–{100 * first.high:.1f}"
+    assert scores(html)[0] == f"{100 * first.value:.1f} {bounds}"
+    assert 'class="n h5 best"' in table(html), "shaded as on the board"
 
 
 def test_other_benchmarks_are_shown_on_demand(client: Client, wide: Suite) -> None:
@@ -181,18 +193,16 @@ def test_the_difference_spread_and_best_are_those_of_the_board_for_each_pair_of_
     low, value, high = (
         100 * getattr(gap.difference, side)[row] for side in ("low", "value", "high")
     )
-    half = max(high - value, value - low)
-    assert cells(html, "Cloze − MMLU-style")[0] == f"{value:+.1f} ±{half:.1f}"
-    scores = 100 * board.scores.value[row, :3]
-    lowest, highest = scores.min(), scores.max()
-    assert cells(html, "Spread")[0] == f"{highest - lowest:.1f} {lowest:.1f}–{highest:.1f}"
-    assert cells(html, "Best, derived")[0].startswith(f"{100 * best.score.value[row]:.1f} ±")
-    assert cells(html, "Best, derived")[0].endswith("Cloze")
+    assert cells(html, "gap")[0] == f"{value:+.1f} {low:.1f}–{high:.1f}"
+    of_styles = 100 * board.scores.value[row, :3]
+    lowest, highest = of_styles.min(), of_styles.max()
+    assert cells(html, "spread")[0] == f"{highest - lowest:.1f} {lowest:.1f}–{highest:.1f}"
+    assert cells(html, "won")[0].startswith(f"Cloze {100 * best.score.value[row]:.1f} ")
     assert "derived, never ranked" in html
-    (one, *_) = cells(get(client, "/styles?b=hybrid"), "Cloze − Hybrid")
-    (other, *_) = cells(get(client, "/styles?a=hybrid"), "Hybrid − Cloze")
-    value, _, half = one.partition(" ")
-    assert other == f"{value.replace('+', '−')} {half}"
+    (one, *_) = cells(get(client, "/styles?b=hybrid"), "gap")
+    (other, *_) = cells(get(client, "/styles?a=hybrid"), "gap")
+    low, high = one.split()[1].split("–")
+    assert other == f"{one.split()[0].replace('+', '−')} −{high} to −{low}"
 
 
 def test_rows_are_sorted_by_any_column_but_the_best_of_the_styles(
@@ -223,10 +233,10 @@ def test_a_model_without_a_score_says_what_is_missing_and_comes_last(
     for address in ("/styles", "/styles?sort=-facts.cloze"):
         assert names(get(client, address))[-1] == "lab/half"
     html = get(client, "/styles?q=half")
-    assert cells(table(html), "Cloze")[0] == "queued"
-    assert cells(html, "Cloze − MMLU-style")[0] == "one is missing"
-    assert cells(html, "Spread")[0] == "a style is missing"
-    assert cells(html, "Best, derived")[0] == "a style is missing"
+    assert scores(html)[0] == "— queued"
+    assert cells(html, "gap")[0] == "— one is missing"
+    assert cells(html, "spread")[0] == "— a style is missing"
+    assert cells(html, "won")[0] == "— a style is missing"
     (row,) = rows_of(client, "json", "?q=half")
     assert row["facts.cloze.standing"] == "queued"
     for name in ("cloze", "change", "change.paired", "spread", "best.style"):
@@ -353,9 +363,7 @@ def test_averages_over_different_benchmarks_are_not_taken_for_the_same(
     build_anew(suite)
     html = get(client)
     assert "2 are asked in Cloze, 1 in MMLU-style" in " ".join(html.split())
-    assert cells(html, "Cloze − MMLU-style") == cells(
-        get(client, "/styles?cols=facts"), "Cloze − MMLU-style"
-    )
+    assert cells(html, "gap") == cells(get(client, "/styles?cols=facts"), "gap")
     assert client.get("/styles?benchmark=sums")["Location"] == "/styles", "not asked in both"
 
 
@@ -363,7 +371,7 @@ def test_flagged_models_are_shown_and_have_no_rank(client: Client, suite: Suite)
     HubModel.objects.filter(repo_id="lab/middle").update(flag_reason="Trained on the questions")
     make.publish(suite)
     html = get(client)
-    assert "! Flagged: Trained on the questions" in html
+    assert "Flagged: Trained on the questions" in html
     assert "Ranks of 2 models" in html
     assert len(names(html)) == 3
 
@@ -377,9 +385,9 @@ def test_unpaired_differences_and_a_best_without_questions_say_so(
     ScoreVector.objects.filter(result__task_name="facts").update(weighting="none", questions=None)
     build_anew(suite)
     html = get(client)
-    assert cells(html, "Cloze − MMLU-style")[0].endswith("unpaired")
-    assert not cells(html, "Cloze − MMLU-style")[1].endswith("unpaired")
-    assert cells(html, "Best, derived")[0] == "not by question"
+    assert cells(html, "gap")[0].endswith("unpaired")
+    assert not cells(html, "gap")[1].endswith("unpaired")
+    assert cells(html, "won")[0] == "— not by question"
 
 
 def test_the_variance_of_a_chosen_models_answers_is_split(
@@ -390,10 +398,10 @@ def test_the_variance_of_a_chosen_models_answers_is_split(
     html = get(client, f"/styles?model={variant.pk}")
     assert "Where texts’s answers differ" in html
     for place, benchmark in enumerate(("facts", "sums")):
-        shares = variance_shares(answers(variant, benchmark))
+        found = variance_shares(answers(variant, benchmark))
         for label in ("question", "style", "residual"):
             word = {"question": "Question", "style": "Style", "residual": "Rest"}[label]
-            assert cells(html, word)[place] == f"{100 * getattr(shares, label):.1f}%"
+            assert shares(html, word)[place] == f"{100 * getattr(found, label):.1f}%"
     assert "Where texts’s answers differ" in get(client, "/styles?model=lab/texts")
 
 

@@ -224,7 +224,7 @@ def test_the_page_tells_what_questions_are_worth(client: Client, suite: Suite) -
     items.analyse_due()
     html = get(client, "/tasks/facts")
     row = table(suite).row
-    assert f"where they differ by {100 * row.detectable:.1f} points or more" in text_of(html)
+    assert f"What it can tell apart {100 * row.detectable:.1f} points Two models" in text_of(html)
     worth = section(html, "worth")
     assert "Over 18 models" in text_of(worth)
     assert 'class="suspect"' in worth

@@ -34,7 +34,7 @@ def suite() -> Suite:
 def test_a_suite_says_what_each_column_asks_and_what_changed_with_its_versions(
     client: Client, suite: Suite, settings: Any
 ) -> None:
-    assert "<h1>Workshop<span" in get(client, "/suites/demo")
+    assert "<h1>Workshop <span" in get(client, "/suites/demo")
     assert "Version 1.1 has replaced this one" in get(client, "/suites/demo@1.0")
     assert "has replaced" not in get(client, "/suites/demo@1.1")
     assert "No suite demo@7." in client.get("/suites/demo@7").content.decode()
