@@ -11,7 +11,9 @@ from django.contrib.auth.admin import UserAdmin
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest
 
-from leaderboard import models, recalls
+from leaderboard import models
+from leaderboard.corrections import recalls
+from leaderboard.corrections.reports import Refused
 from leaderboard.queue import claims, reruns
 from leaderboard.submissions import submit
 
@@ -175,7 +177,7 @@ class RecallForm(forms.ModelForm):  # type: ignore[type-arg]
             return given
         try:
             found = recalls.look(given["kind"], given["names"].splitlines())
-        except recalls.Refused as problem:
+        except Refused as problem:
             raise forms.ValidationError(str(problem)) from None
         if given["only_look"] or not (found.stand or found.past):
             raise forms.ValidationError(
@@ -233,7 +235,7 @@ class RecallAdmin(ReadOnly):
             try:
                 n = recalls.undo(made, reason=reason, by=by)
                 self.message_user(request, f"Recall {made.pk} is undone: {n} results stand again.")
-            except recalls.Refused as problem:
+            except Refused as problem:
                 self.message_user(request, str(problem), messages.ERROR)
 
     @admin.action(permissions=["operate"], description="Queue what nothing waits to replace")
@@ -242,7 +244,7 @@ class RecallAdmin(ReadOnly):
             try:
                 n = recalls.again(made, by=request.user.get_username())
                 self.message_user(request, f"Recall {made.pk}: {n} runs are queued.")
-            except recalls.Refused as problem:
+            except Refused as problem:
                 self.message_user(request, str(problem), messages.ERROR)
 
 
@@ -273,7 +275,7 @@ class DepartureAdmin(ReadOnly):
 
 @admin.register(models.Ruling)
 class RulingAdmin(ReadOnly):
-    """Given, withdrawn and struck on the pages of the key court."""
+    """Given, withdrawn and struck on the page of the question."""
 
     list_display = ("task", "part", "doc_id", "verdict", "by", "at", "ending")
     list_filter = ("verdict", "ending")

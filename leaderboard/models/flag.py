@@ -62,7 +62,7 @@ class Flag(Fact):
         return f"flag {self.pk} of {self.hub_model}"
 
     def get_absolute_url(self) -> str:
-        return reverse("flag", args=[self.pk])
+        return reverse("report", args=[self.pk])
 
 
 class FlagAnswer(Fact):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import ClassVar
+from urllib.parse import urlencode
 
 from django.conf import settings
 from django.db import models
@@ -105,7 +106,9 @@ class Ruling(Fact):
         return self.ending == self.Ending.STRUCK
 
     def get_absolute_url(self) -> str:
-        return f"{reverse('task-key', args=[self.task.name])}?doc={self.label}#ruling-{self.pk}"
+        address = reverse("task-key", args=[self.task.name])
+        of_data = {"doc": self.label, "digest": self.doc_digest[:12]}
+        return f"{address}?{urlencode(of_data)}#report-{self.pk}"
 
 
 class DisputedSet(models.Model):

@@ -18,7 +18,7 @@ from evalcore.whole_file import write_whole
 
 LAYERS = "css"
 """The folder of the layers' files, which are not served one by one."""
-PAGES = ("board", "model", "compare", "run", "charts")
+PAGES = ("board", "model", "compare", "run", "charts", "corrections")
 EARLIER_PAGES = (
     *("board", "styles", "samples", "queue"),
     *("charts", "several", "texts"),

@@ -133,11 +133,11 @@ class Row(NamedTuple):
 
 ANYBODY, FORM = Row(Role.NOBODY), Row(Role.NOBODY, "post")
 AXES = ("size", "time", "tokens", "seconds")
-TABLES = ("board", "styles", "compare", "court")
+TABLES = ("board", "styles", "compare", "corrections-keys")
 CHARTS = ("charts-agreement", "charts-questions", "charts-spread")
 DRAWN = (*CHARTS, *(f"charts-by-{axis}" for axis in AXES))
 READ = (
-    *TABLES,
+    *("board", "styles", "compare", "corrections"),
     *(f"{page}-{form}" for page in TABLES for form in ("csv", "json", "parquet")),
     *("charts", *CHARTS, "cell", "gpu"),
     *(f"{chart}-{form}" for chart in DRAWN for form in ("csv", "json", "parquet")),
@@ -146,7 +146,7 @@ READ = (
     *("run-recount", "run-picture", "model-picture", "compare-picture"),
     *("model-badge", "model-badge-dark", "model-embed", "reversal-picture"),
     *("submit", "submission", "queue", "pool", "backends", "model", "task", "task-questions"),
-    *("recalls", "recall", "flags", "flag", "departures"),
+    *("corrections-feed", "report", "recall"),
     *("task-keys", "task-key"),
     *("suites", "suite", "suite-cite", "method", "about", "changelog", "picture"),
     *("run", "run-progress", "run-record", "run-parquet", "run-file"),
@@ -175,12 +175,11 @@ ROWS = {
     "api-submissions": FORM,
     "api-submission": ANYBODY,
     "account-deleted": ANYBODY,
-    "flag-new": Row(Role.USER, "post"),
-    "departure-change": Row(Role.USER),
-    "flag-answer": Row(Role.MODERATOR, "post"),
-    "flag-decide": Row(Role.MODERATOR, "post"),
-    "task-key-rule": Row(Role.USER, "post"),
-    "ruling-end": Row(Role.MODERATOR, "post"),
+    "report-new": Row(Role.USER, "post"),
+    "report-answer": Row(Role.MODERATOR, "post"),
+    "report-rule": Row(Role.MODERATOR, "post"),
+    "task-key-report": Row(Role.USER, "post"),
+    "key-report-end": Row(Role.MODERATOR, "post"),
 }
 ADMINISTRATION = Row(Role.OPERATOR)
 

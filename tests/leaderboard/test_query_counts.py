@@ -20,8 +20,8 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import get_resolver, reverse
 from django.utils import timezone
 
-from leaderboard import court, disputed, recalls
-from leaderboard.court.bench import bench
+from leaderboard.corrections import recalls, reports, second_figures
+from leaderboard.corrections.questions import questions_of_task
 from leaderboard.model_pages.page import PARTS
 from leaderboard.models import (
     Artifact,
@@ -152,14 +152,14 @@ def _ruled() -> tuple[str, str]:
     task = Artifact.objects.filter(kind=Artifact.Kind.SAMPLES, run__task__style="mmlu").order_by(
         "run__task__name"
     )[0].run.task  # fmt: skip
-    found = bench(task.name)
+    found = questions_of_task(task.name)
     label = found.facts.label(0)
     said = {"verdict": "wrong", "answer": "", "reason": "look", "source": ""}
     for name in ("rules-one", "rules-two"):
         by, _ = User.objects.get_or_create(username=name)
         if not found.question(label).standing_of(by):
-            court.rule(found.question(label), **said, by=by)
-    while disputed.compute_due():
+            reports.report_key(found.question(label), **said, by=by)
+    while second_figures.compute_due():
         pass
     return task.name, label
 
@@ -173,7 +173,7 @@ def _departed() -> list[str]:
         hub_model=second, by=by, side=Departure.Side.MODERATOR, words="asked for by mail",
         ended=timezone.now(), ended_by=by,
     )  # fmt: skip
-    return [reverse("departures")]
+    return [reverse("corrections")]
 
 
 FILES = ("csv", "json", "parquet")
@@ -222,8 +222,8 @@ ADDRESSES: Mapping[str, Callable[[], list[str]]] = {
     "sitemap-section": lambda: [
         reverse("sitemap-section", args=[section]) for section in ("suites", "tasks", "models")
     ],
-    "flag": _flagged,
-    "departures": _departed,
+    "report": _flagged,
+    "corrections": _departed,
     "task-keys": lambda: _named("task-keys", _ruled()[0]),
     "task-key": lambda: [
         f"{reverse('task-key', args=[name])}?{urlencode({'doc': label})}"

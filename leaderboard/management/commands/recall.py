@@ -7,9 +7,10 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from leaderboard import recalls
+from leaderboard.corrections import recalls
+from leaderboard.corrections.recalls import Concerned
+from leaderboard.corrections.reports import Refused
 from leaderboard.models import Recall
-from leaderboard.recalls import Concerned
 
 LISTED = 40
 
@@ -17,7 +18,7 @@ LISTED = 40
 class Command(BaseCommand):
     help = (
         "Take results from every board, rank and average at once, mark them, and queue them to be "
-        "measured again; or undo that. Everybody reads the reason on the page of recalls."
+        "measured again; or undo that. Everybody reads the reason on the page of corrections."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -41,7 +42,7 @@ class Command(BaseCommand):
             for name in ("undo", "again"):
                 if options[name] is not None:
                     self._of_recall(name, options[name], by, options)
-        except recalls.Refused as problem:
+        except Refused as problem:
             raise CommandError(f"--{problem}") from None
 
     def _recall(self, kind: str, named: list[str], by: str, options: dict[str, Any]) -> None:
@@ -62,7 +63,7 @@ class Command(BaseCommand):
     def _of_recall(self, name: str, number: int, by: str, options: dict[str, Any]) -> None:
         made = Recall.objects.filter(pk=number).first()
         if made is None:
-            raise CommandError(f"--{name}: there is no recall {number}: see the page of recalls")
+            raise CommandError(f"--{name}: there is no recall {number}; /corrections lists all")
         if options["dry_run"]:
             n = made.runs.count()
             self.stdout.write(f"recall {number} holds {n} results; nothing was changed")
