@@ -333,9 +333,12 @@ def _recall(request: HttpRequest, number: int, address: Address) -> str | HttpRe
     shown = part(address, "page", runs.count(), RUNS_ON_A_PAGE, "results")
     if elsewhere := address.redirect():
         return elsewhere
+    left = recalls.left_of(row)
     context = {
         "recall": row,
         "stand": recalls.stands_of([row.pk])[row.pk],
+        "left": left,
+        "named_runs": row.results + left,
         "runs": runs.defer("log_tail", "environment", "dataset_commits")[shown.slice],
         "part": shown,
     }

@@ -1,15 +1,17 @@
 """To recall results, to undo that, and to look first at what it would concern.
 
-Whatever is recalled leaves every board with the transaction that takes it (`snapshot/recalled.py`),
-before the next one is built.
+Whatever a recall names leaves every board with the transaction by which it stands
+(`snapshot/recalled.py`), before the next one is built. Its runs are then taken in batches.
 """
 
 from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
 from uuid import UUID
 
 from django.db import transaction
@@ -33,50 +35,57 @@ NOT_COMPARABLE = "its sample file has other questions than the other results of 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
-@dataclass(frozen=True)
+Progress = Callable[[str, int, int], None]
+"""Is told after each batch what is done, of how many runs, and of how many in all."""
+
+
+@dataclass
 class Concerned:
     """What a recall would take, or took."""
 
-    stand: list[Run]
-    """On boards until now."""
-    past: int
+    stand: int = 0
+    """Results on boards until now."""
+    past: int = 0
     """Superseded before; they are marked where they are shown still."""
+    models: int = 0
+    """Of the results on boards."""
     queued: int = 0
     """How many were queued to be measured again."""
 
     @property
-    def models(self) -> int:
-        return len({run.variant.hub_model_id for run in self.stand})
-
-    @property
     def words(self) -> str:
         """As in “12 results of 3 models that stand, and 2 superseded ones”."""
-        results = f"{len(self.stand)} result{'' if len(self.stand) == 1 else 's'}"
-        models = f"{self.models} model{'' if self.models == 1 else 's'}"
-        past = f", and {self.past} superseded" if self.past else ""
-        verb = "stands" if len(self.stand) == 1 else "stand"
+        results = f"{self.stand:,} result{'' if self.stand == 1 else 's'}"
+        models = f"{self.models:,} model{'' if self.models == 1 else 's'}"
+        past = f", and {self.past:,} superseded" if self.past else ""
+        verb = "stands" if self.stand == 1 else "stand"
         return f"{results} of {models} that {verb}{past}"
+
+
+def free_runs(kind: str, named: Sequence[str]) -> QuerySet[Run]:
+    """The runs that a recall of this would take. Raises Refused."""
+    return recalling.concerned(kind, _known(kind, named)).filter(recall=None)
 
 
 def look(kind: str, named: Sequence[str]) -> Concerned:
     """What a recall of this would take; nothing changes. Raises Refused."""
-    runs = recalling.concerned(kind, _known(kind, named)).filter(recall=None)
-    stand = runs.filter(state=State.DONE).select_related("variant__hub_model", "task")
-    return Concerned(
-        list(stand.order_by("variant__hub_model__repo_id", "task__name", "pk")),
-        runs.filter(state=State.SUPERSEDED).count(),
-    )
+    runs = free_runs(kind, named)
+    stand = runs.filter(state=State.DONE)
+    models = stand.order_by().values("variant__hub_model").distinct().count()
+    return Concerned(stand.count(), runs.filter(state=State.SUPERSEDED).count(), models)
 
 
-def recall(kind: str, named: Sequence[str], *, reason: str, by: str) -> tuple[Recall, Concerned]:
+def recall(
+    kind: str, named: Sequence[str], *, reason: str, by: str, progress: Progress | None = None
+) -> tuple[Recall, Concerned]:
     """Recall these results, and queue them again where engine or task was wrong. Raises Refused.
 
     Of results that are named one by one, each is at fault itself, and measured again it may be no
     better: they are queued when somebody says so (`again`).
 
-    Three transactions. From the first on it stands: what ends later is recalled as it ends. The
-    second takes what had ended before, the third queues reruns, which takes longest. Where it was
-    cut off between them, `again` goes on.
+    By its first transaction it stands: what ends later is recalled as it ends, and no board shows
+    any more what it names. The next ones take what had ended before, and queue reruns, a batch
+    each. Where it was cut off between them, `again` goes on.
     """
     reason, names = _reason(reason), _known(kind, named)
     if not recalling.concerned(kind, names).filter(recall=None).exists():
@@ -84,10 +93,12 @@ def recall(kind: str, named: Sequence[str], *, reason: str, by: str) -> tuple[Re
     with transaction.atomic(durable=True), changing():
         recalling.recalls_change()
         made = Recall.objects.create(kind=kind, named=names, reason=reason, by=by, at=Now())
-    stood = _take_named(made)
-    queued = 0 if kind == Recall.Kind.RUNS else _queue(made, by)
+        note("data", "pages")
+    taken = _take_named(made, progress)
+    if kind != Recall.Kind.RUNS:
+        taken.queued = _queue(made, by, progress)
     made.refresh_from_db()
-    return made, Concerned(stood, made.results - len(stood), queued)
+    return made, taken
 
 
 def build_boards() -> int:
@@ -120,13 +131,13 @@ def _take_out(results: Iterable[int]) -> None:
         recall(Recall.Kind.RUNS, names, reason=NOT_COMPARABLE, by=Recall.SITE)
 
 
-def again(made: Recall, *, by: str) -> int:
+def again(made: Recall, *, by: str, progress: Progress | None = None) -> int:
     """Take what a recall that was cut off has not taken, and queue what nothing waits to replace:
     say once a newer version is there. How many are queued. Raises Refused."""
     if not made.stands:
         raise Refused(f"again: recall {made.pk} was undone; there is nothing to measure again.")
-    _take_named(made)
-    return _queue(made, by)
+    _take_named(made, progress)
+    return _queue(made, by, progress)
 
 
 def undo(made: Recall, *, reason: str, by: str) -> int:
@@ -144,51 +155,91 @@ def undo(made: Recall, *, reason: str, by: str) -> int:
         freed = recalling.put_back(made, by=by, why=reason)
         others = list(Recall.objects.filter(undone=None).order_by("pk"))
         for other in others:
-            _take(other)
+            while _take_batch(other):
+                pass
         items.forget(_columns(freed))
         note("data", "pages")
         stand = Run.objects.filter(pk__in=[run.pk for run in freed], state=State.DONE).count()
     for other in others:
-        _settled(other)
+        recalled.settle(other)
     made.refresh_from_db()
     return stand
 
 
-def _take_named(made: Recall) -> list[Run]:
-    """Take all that it names, in a transaction; what stood until now."""
-    with transaction.atomic(durable=True), changing():
-        recalling.one_takes()
-        if not Recall.objects.filter(pk=made.pk, undone=None).exists():
-            return []  # somebody was faster
-        taken = _take(made)
-    _settled(made)
+def _take_named(made: Recall, progress: Progress | None) -> Concerned:
+    """Take all that it names, in batches; what was on boards until now."""
+    taken, models, total = Concerned(), set[int](), left_of(made)
+    while True:
+        with transaction.atomic(durable=True), changing():
+            recalling.one_takes()
+            # Meanwhile somebody may have undone it.
+            batch = _take_batch(made) if _stands(made) else []
+        if not batch:
+            break
+        stood = [run for run in batch if run.state == State.DONE]
+        models |= {run.variant.hub_model_id for run in stood}
+        taken.stand += len(stood)
+        taken.past += len(batch) - len(stood)
+        if progress:
+            progress("recalled", taken.stand + taken.past, total)
+    taken.models = len(models)
+    recalled.settle(made)
     return taken
 
 
-def _take(made: Recall) -> list[Run]:
-    named = recalling.concerned(made.kind, made.named)
-    if not named.filter(recall=None).exists():
-        return []
-    # Boards that know of it may have been built with what it takes now.
-    Recall.objects.filter(pk=made.pk).update(settled=None)
-    taken = recalling.take(named, made)
-    items.forget(_columns(taken))
-    note("data", "pages")
-    return taken
+def _take_batch(made: Recall) -> list[Run]:
+    batch = recalling.take(made)
+    if batch:
+        # Boards that know of it may have been built with what it takes now.
+        Recall.objects.filter(pk=made.pk).update(settled=None)
+        items.forget(_columns(batch))
+        note("data", "pages")
+    return batch
 
 
-def _queue(made: Recall, by: str) -> int:
+def _stands(made: Recall) -> bool:
+    return Recall.objects.filter(pk=made.pk, undone=None).exists()
+
+
+def left_of(made: Recall) -> int:
+    """How many runs that it names it has not taken yet; 0 once all of it is done."""
+    settled = Recall.objects.values_list("settled", flat=True).get(pk=made.pk)
+    if settled or not _stands(made):
+        return 0
+    return recalling.concerned(made.kind, made.named).filter(recall=None).count()
+
+
+def _queue(made: Recall, by: str, progress: Progress | None) -> int:
     """Queue once more what it took and nothing waits to replace, where that can be measured."""
-    with transaction.atomic(durable=True), changing():
-        recalling.one_takes()
-        if not Recall.objects.filter(pk=made.pk, undone=None).exists():
-            return 0
-        waiting = Run.objects.filter(replaces=OuterRef("pk"), state__in=WAITING)
-        left = made.runs.filter(~Exists(waiting), state=State.RECALLED, superseded_by=None)
-        runs = _measurable(left.select_related("variant", "task").order_by("finished", "pk"))
-        if not runs:
-            return 0
-        return len(reruns.rerun(runs, by=by, reason=f"recall {made.pk}: {made.reason}").queued)
+    waiting = Run.objects.filter(replaces=OuterRef("pk"), state__in=WAITING)
+    left = made.runs.filter(~Exists(waiting), state=State.RECALLED, superseded_by=None)
+    keys = list(left.order_by("variant", "finished", "pk").values_list("pk", "variant"))
+    reason, looked_at, queued = f"recall {made.pk}: {made.reason}", 0, 0
+    for batch in _by_variant(keys):
+        with transaction.atomic(durable=True), changing():
+            recalling.one_takes()
+            if not _stands(made):
+                break
+            found = left.filter(pk__in=batch).select_related("variant", "task")
+            if runs := _measurable(found.order_by("variant", "finished", "pk")):
+                queued += len(reruns.rerun(runs, by=by, reason=reason).queued)
+        looked_at += len(batch)
+        if progress:
+            progress("looked at to be measured again", looked_at, len(keys))
+    return queued
+
+
+def _by_variant(keys: Iterable[tuple[UUID, int]]) -> Iterator[list[UUID]]:
+    """Batches of runs, all of a variant in the same one: they share a turn in the queue."""
+    batch: list[UUID] = []
+    for _, of_variant in groupby(keys, key=itemgetter(1)):
+        runs = [pk for pk, _ in of_variant]
+        if batch and len(batch) + len(runs) > recalling.BATCH_SIZE:
+            yield batch
+            batch = []
+        batch += runs
+    if batch:
+        yield batch
 
 
 def _measurable(runs: Iterable[Run]) -> list[Run]:
@@ -203,15 +254,11 @@ def _measurable(runs: Iterable[Run]) -> list[Run]:
     return [run for run in runs if newest[run.task.name] not in wrong]
 
 
-def _settled(made: Recall) -> None:
-    transaction.on_commit(lambda: recalled.settle(made))
-
-
 def _columns(runs: Sequence[Run]) -> set[str]:
     """The comparability keys of their numbers."""
     keys: set[str] = set()
-    for start in range(0, len(runs), recalling.AT_ONCE):
-        some = [run.pk for run in runs[start : start + recalling.AT_ONCE]]
+    for start in range(0, len(runs), recalling.BATCH_SIZE):
+        some = [run.pk for run in runs[start : start + recalling.BATCH_SIZE]]
         own = Result.objects.filter(run__in=some, subset="").order_by()
         keys |= set(own.values_list("comparability_key", flat=True).distinct())
     return keys

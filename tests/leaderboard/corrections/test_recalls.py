@@ -32,7 +32,7 @@ from leaderboard.models import (
     User,
     Variant,
 )
-from leaderboard.queue import claims, reruns
+from leaderboard.queue import claims, recalling, reruns
 from leaderboard.samples import vectors
 from leaderboard.snapshot import OWN, Board, Standing, published
 from leaderboard.snapshot.recalled import without
@@ -150,7 +150,7 @@ def test_what_is_named_is_recalled_and_nothing_else(heron: Variant, by: str) -> 
     run.refresh_from_db()
     results = len(NAMES) if by == "task" else 1
     assert (run.state, run.recall) == ("recalled", made)
-    assert made.results == len(taken.stand) == results
+    assert made.results == taken.stand == results
     assert run_of(heron, "sums").state == "done"
     assert not ItemAnalysis.objects.exists(), "what was found of its column's questions goes too"
     assert run.events.last().why == REASON
@@ -217,15 +217,16 @@ def test_what_two_recalls_name_stays_recalled_when_one_is_undone(
     run = run_of(heron)
     first, _ = recalls.recall("runs", [str(run.pk)], reason=REASON, by="ada")
     second, taken = recalls.recall("engine", [VERSION], reason="all of it was wrong", by="ada")
-    assert len(taken.stand) == 11
+    assert taken.stand == 11
     make.publish(suite)
-    Recall.objects.update(settled=timezone.now())
+    known = timezone.now()
+    Recall.objects.update(settled=known)
     assert recalls.undo(first, reason="a mistake", by="ada") == 0
     run.refresh_from_db()
     assert (run.state, run.recall) == ("recalled", second)
     assert numbers_on(suite) == 0
     second.refresh_from_db()
-    assert second.settled is None, "boards that knew of it did not know of this run"
+    assert second.settled > known, "boards that knew of it did not know of this run"
 
 
 def test_a_replaced_result_is_marked_and_its_successor_stands(suite: Suite, heron: Variant) -> None:
@@ -233,7 +234,7 @@ def test_a_replaced_result_is_marked_and_its_successor_stands(suite: Suite, hero
     (new,) = reruns.rerun([old], by="ada", reason="to see").queued
     make.finish(new, skill=0.9, n=60)
     made, taken = recalls.recall("runs", [str(old.pk)], reason=REASON, by="ada")
-    assert (len(taken.stand), taken.past, made.results) == (0, 1, 1)
+    assert (taken.stand, taken.past, made.results) == (0, 1, 1)
     old.refresh_from_db()
     assert (old.state, old.recall) == ("superseded", made)
     assert numbers_on(suite) == 6
@@ -261,6 +262,48 @@ def test_what_cannot_be_recalled_is_named_with_its_remedy(heron: Variant) -> Non
     with pytest.raises(Refused, match="recalled already"):
         recalls.recall("runs", [str(run_of(heron, state="recalled").pk)], reason=REASON, by="bo")
     assert Recall.objects.count() == 1
+
+
+def test_a_recall_of_many_runs_goes_in_batches_and_goes_on_where_it_stopped(
+    suite: Suite, models: list[Variant], client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recalling, "BATCH_SIZE", 5)
+    told: list[tuple[str, int, int]] = []
+
+    def interrupted(*batch: Any) -> None:
+        told.append(batch)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        recalls.recall("engine", [VERSION], reason=REASON, by="ada", progress=interrupted)
+    made = Recall.objects.get()
+    assert (made.results, Run.objects.filter(state="done").count()) == (5, 7)
+    assert numbers_on(suite) == 0, "no board shows what it names, a board built now neither"
+    page = client.get(f"/corrections/recalls/{made.pk}").text
+    assert "5 of 12 runs are marked so far" in page
+    assert f"manage.py recall --again {made.pk}" in page
+    make.finish(newcomer(suite), n=60)
+    queued = recalls.again(made, by="ada", progress=lambda *batch: told.append(batch))
+    assert [n for what, n, _ in told if what == "recalled"] == [5, 5, 7]
+    assert [n for what, n, _ in told if what != "recalled"] == [4, 8, 13], "whole models"
+    assert queued == 13
+    assert not Run.objects.filter(state="done").exists(), "nor what ended meanwhile"
+    made.refresh_from_db()
+    assert made.results == 12
+    assert "marked so far" not in client.get(f"/corrections/recalls/{made.pk}").text
+
+
+def newcomer(suite: Suite) -> Run:
+    return make.queued_run(make.make_variant("workshop/ibis"), suite.entries.all()[0])
+
+
+def test_the_command_says_how_far_a_recall_of_many_runs_is(
+    models: list[Variant], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recalling, "BATCH_SIZE", 8)
+    told = said_by("--engine", VERSION, "--reason", REASON).splitlines()
+    assert told[:2] == ["8 of 12 runs recalled", "12 of 12 runs recalled"]
+    assert told[-1] == "12 runs are queued to measure again"
 
 
 def said_by(*args: str) -> str:
