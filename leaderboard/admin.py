@@ -248,39 +248,28 @@ class RecallAdmin(ReadOnly):
                 self.message_user(request, str(problem), messages.ERROR)
 
 
-@admin.register(models.Flag)
-class FlagAdmin(ReadOnly):
-    """Raised, answered and decided on the site's own pages."""
+@admin.register(models.Report)
+class ReportAdmin(ReadOnly):
+    """Made, answered and ruled on at the site's own pages."""
 
-    list_display = ("hub_model", "reason", "by", "at", "state", "decided_by")
-    list_filter = ("state",)
-    search_fields = ("hub_model__repo_id", "reason", "by__username")
-    list_select_related = ("hub_model", "by", "decided_by")
-
-
-@admin.register(models.FlagAnswer)
-class FlagAnswerAdmin(ReadOnly):
-    list_display = ("flag", "by", "side", "text", "at")
-    list_select_related = ("flag__hub_model", "by")
+    list_display = ("kind", "hub_model", "task", "reason", "by", "at", "state")
+    list_filter = ("kind", "state")
+    search_fields = ("hub_model__repo_id", "task__name", "reason", "by__username")
+    list_select_related = ("hub_model", "task", "by")
 
 
-@admin.register(models.Departure)
-class DepartureAdmin(ReadOnly):
-    """Begun and ended by authors and moderators on the model's own form."""
-
-    list_display = ("hub_model", "words", "by", "side", "at", "ended", "ended_by")
-    search_fields = ("hub_model__repo_id", "words", "by__username")
-    list_select_related = ("hub_model", "by", "ended_by")
+@admin.register(models.ReportAnswer)
+class ReportAnswerAdmin(ReadOnly):
+    list_display = ("report", "by", "side", "text", "at")
+    list_select_related = ("report__hub_model", "report__task", "by")
 
 
 @admin.register(models.Ruling)
 class RulingAdmin(ReadOnly):
-    """Given, withdrawn and struck on the page of the question."""
-
-    list_display = ("task", "part", "doc_id", "verdict", "by", "at", "ending")
-    list_filter = ("verdict", "ending")
-    search_fields = ("task__name", "reason", "by__username")
-    list_select_related = ("task", "by")
+    list_display = ("report", "effect", "words", "by", "side", "at", "undone")
+    list_filter = ("effect",)
+    search_fields = ("words", "by__username")
+    list_select_related = ("report__hub_model", "report__task", "by")
 
 
 @admin.register(models.PoolOrder)

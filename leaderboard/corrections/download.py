@@ -10,7 +10,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
 
-from leaderboard.models import Edition, Ruling
+from leaderboard.models import Edition, Report, Ruling
 from leaderboard.models.edition import SITE
 from leaderboard.snapshot import TableFile
 
@@ -29,10 +29,11 @@ _FIELDS: dict[str, pa.DataType] = {
 
 def file(request: HttpRequest) -> TableFile:
     task = request.GET.get("task", "")[:201]
-    found = Ruling.objects.order_by("pk").select_related("task", "by", "ended_by")
+    keys = Report.objects.filter(kind=Report.Kind.KEY, task__isnull=False)
+    found = keys.order_by("pk").select_related("task", "by").prefetch_related("rulings__by")
     if task:
         found = found.filter(task__name=task)
-    # It moves on with every ruling, and with every account that is renamed or gone.
+    # It moves on with every report, and with every account that is renamed or gone.
     edition = Edition.objects.filter(of=SITE).values_list("pages", flat=True).first() or 0
     return TableFile(
         name=f"plumbline-rulings-{task or 'all'}-{timezone.now():%Y-%m-%d}",
@@ -44,7 +45,7 @@ def file(request: HttpRequest) -> TableFile:
     )
 
 
-def _batches(found: QuerySet[Ruling]) -> Iterator[pa.RecordBatch]:
+def _batches(found: QuerySet[Report]) -> Iterator[pa.RecordBatch]:
     schema = pa.schema(list(_FIELDS.items()))
     start = 0
     while True:
@@ -56,28 +57,37 @@ def _batches(found: QuerySet[Ruling]) -> Iterator[pa.RecordBatch]:
         start += BATCH
 
 
-def _row(ruling: Ruling) -> dict[str, object]:
-    said = not ruling.is_struck
+_ENDINGS: dict[str, str] = {
+    Report.State.CHANGED: "changed",
+    Report.State.WITHDRAWN: "withdrawn",
+    Report.State.WITHHELD: "struck",
+}
+
+
+def _row(report: Report) -> dict[str, object]:
+    said = not report.is_withheld
+    struck: Ruling | None = next(iter(report.rulings.all()), None)
+    ended_by = struck.by if struck else report.by if report.closed else None
     return {
-        "ruling": ruling.pk,
-        "task": ruling.task.name,
-        "task_version": ruling.task.version,
-        "part": ruling.part,
-        "doc_id": ruling.doc_id,
-        "doc_digest": ruling.doc_digest,
-        "docs_digest": ruling.docs_digest,
-        "question": ruling.question,
-        "verdict": ruling.verdict,
-        "answer": ruling.answer if said else None,
-        "reason": ruling.reason if said else None,
-        "source": ruling.source if said else None,
-        "by": str(ruling.by) if ruling.by else None,
-        "at": _moment(ruling.at),
-        "ended": _moment(ruling.ended),
-        "ending": ruling.ending or None,
-        "ended_by": str(ruling.ended_by) if ruling.ended_by else None,
-        "ending_words": ruling.ending_words or None,
-        "counts": ruling.ended is None and ruling.by is not None and ruling.by.is_active,
+        "ruling": report.pk,
+        "task": report.task.name if report.task else None,
+        "task_version": report.task.version if report.task else None,
+        "part": report.part,
+        "doc_id": report.doc_id,
+        "doc_digest": report.doc_digest,
+        "docs_digest": report.docs_digest,
+        "question": report.question,
+        "verdict": report.verdict,
+        "answer": report.answer if said else None,
+        "reason": report.reason if said else None,
+        "source": report.evidence if said else None,
+        "by": str(report.by) if report.by else None,
+        "at": _moment(report.at),
+        "ended": _moment(report.closed),
+        "ending": _ENDINGS.get(report.state),
+        "ended_by": str(ended_by) if ended_by else None,
+        "ending_words": struck.words if struck else None,
+        "counts": not report.closed and report.by is not None and report.by.is_active,
     }
 
 

@@ -7,12 +7,14 @@ from urllib.parse import urlsplit
 
 from django import forms
 
-from leaderboard.corrections.reports import cleaned
-from leaderboard.models import Flag, Ruling
+from leaderboard.corrections.reports import RULED_ON, cleaned
+from leaderboard.corrections.rulings import DOES
+from leaderboard.models import Report
 
 NULL_CHARACTER = "There is a null character in it. Type it anew."
 EVERYBODY_READS_IT = "Say why in one sentence; everybody reads it."
 _CHOOSE_VERDICT = "Choose what you say of the key."
+_CHOOSE_KIND = "Choose what it is about."
 _CHOOSE_RULING = "Choose what you rule."
 
 
@@ -40,10 +42,14 @@ class Words(forms.CharField):
 
 
 class ReportForm(forms.Form):
+    kind = forms.ChoiceField(
+        choices=[(kind, kind.label) for kind in RULED_ON],
+        error_messages={"required": _CHOOSE_KIND, "invalid_choice": _CHOOSE_KIND},
+    )
     reason = Words(
         label="What is wrong",
         longest=250,
-        missing="Say in one sentence what is wrong with its numbers.",
+        missing="Say in one sentence what is wrong.",
     )
     evidence = Words(
         label="What shows it",
@@ -60,8 +66,8 @@ class AnswerForm(forms.Form):
 
 
 class RulingForm(forms.Form):
-    state = forms.ChoiceField(
-        choices=Flag.State.choices,
+    ruling = forms.ChoiceField(
+        choices=list(DOES.items()),
         error_messages={"required": _CHOOSE_RULING, "invalid_choice": _CHOOSE_RULING},
     )
     words = Words(
@@ -79,7 +85,7 @@ class ReasonForm(forms.Form):
 
 class KeyReportForm(forms.Form):
     verdict = forms.ChoiceField(
-        choices=Ruling.Verdict.choices,
+        choices=Report.Verdict.choices,
         error_messages={"required": _CHOOSE_VERDICT, "invalid_choice": _CHOOSE_VERDICT},
     )
     answer = Words(label="Right answer, if the key is wrong", longest=200, required=False)
@@ -88,11 +94,11 @@ class KeyReportForm(forms.Form):
         longest=500,
         missing="Say why, so that others can check it: everybody reads it.",
     )
-    source = Words(label="Source", longest=500, required=False)
+    evidence = Words(label="Source", longest=500, required=False)
 
-    def clean_source(self) -> str:
+    def clean_evidence(self) -> str:
         """An address that a reader can follow; anything else belongs into the reason."""
-        address: str = self.cleaned_data["source"]
+        address: str = self.cleaned_data["evidence"]
         if not address:
             return ""
         try:
@@ -109,7 +115,7 @@ class KeyReportForm(forms.Form):
 
     def clean(self) -> dict[str, Any]:
         data = super().clean() or self.cleaned_data
-        if data.get("answer") and data.get("verdict") not in (None, Ruling.Verdict.WRONG):
+        if data.get("answer") and data.get("verdict") not in (None, Report.Verdict.WRONG):
             self.add_error(
                 "answer",
                 "Another answer is named with a wrong key only. Empty this field, or choose that.",

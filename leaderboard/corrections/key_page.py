@@ -17,16 +17,16 @@ from leaderboard.corrections.forms import KeyReportForm, ReasonForm
 from leaderboard.corrections.page import ON_A_PAGE, forbidden, key_files, sent
 from leaderboard.corrections.questions import TaskQuestions, questions_of_task
 from leaderboard.corrections.second_figures import MIN_PEOPLE
-from leaderboard.models import Ruling, may_moderate
+from leaderboard.models import Report, may_moderate
 from leaderboard.models import edition as editions
 from leaderboard.samples import Unavailable, read_question
 from leaderboard.snapshot.adjusted import sets_of
 from leaderboard.web import Address, kept, part
 
 VERDICTS = {
-    Ruling.Verdict.RIGHT: "The key is right",
-    Ruling.Verdict.WRONG: "The key is wrong: another answer is right",
-    Ruling.Verdict.AMBIGUOUS: "It is ambiguous: several answers are right, or none is",
+    Report.Verdict.RIGHT: "The key is right",
+    Report.Verdict.WRONG: "The key is wrong: another answer is right",
+    Report.Verdict.AMBIGUOUS: "It is ambiguous: several answers are right, or none is",
 }
 NOT_YOURS = (
     "A report is withdrawn by who gave it, and struck by a moderator who did not report the same "
@@ -105,7 +105,7 @@ def key(request: HttpRequest, name: str) -> HttpResponseBase:
 def report_key(request: HttpRequest, name: str) -> HttpResponse:
     """What is sent names its question in the address, as its page does."""
     found, label = questions_of_task(name), request.GET.get("doc", "")[:201]
-    question, form, made = found.question(label), KeyReportForm(request.POST), list[Ruling]()
+    question, form, made = found.question(label), KeyReportForm(request.POST), list[Report]()
     status = sent(
         request, form, lambda by, data: made.append(reports.report_key(question, **data, by=by))
     )
@@ -118,7 +118,8 @@ def report_key(request: HttpRequest, name: str) -> HttpResponse:
 @login_required
 def end(request: HttpRequest, number: int) -> HttpResponse:
     """Withdrawn by who gave it; by a moderator struck, who says why."""
-    report = get_object_or_404(Ruling.objects.select_related("task"), pk=number)
+    keys = Report.objects.filter(kind=Report.Kind.KEY, task__isnull=False)
+    report = get_object_or_404(keys.select_related("task"), pk=number)
     own = report.by_id == request.user.pk
     form = ReasonForm({"words": "-"} if own else request.POST)
     if not own and not may_moderate(request.user):
@@ -134,7 +135,7 @@ def end(request: HttpRequest, number: int) -> HttpResponse:
     except PermissionError:
         return forbidden(request, NOT_YOURS)
     if status:
-        found = questions_of_task(report.task.name)
+        found = questions_of_task(report.task.name if report.task else "")
         page = _key(request, found, report.label, striking=(report.pk, form))
         return HttpResponse(page, status=status)
     return redirect(report)
@@ -150,7 +151,7 @@ def _key(
 ) -> str:
     question = found.question(label)
     place = found.facts.called(label) or 0
-    said = list(question.reports.select_related("task", "by", "ended_by"))
+    said = list(question.reports.select_related("task", "by").prefetch_related("rulings__by"))
     own = question.standing_of(request.user)
     initial = {name: getattr(own, name) for name in KeyReportForm.base_fields} if own else None
     line = questions.line_of(found, question.part, question.doc_id)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.db.models import Case, CharField, Count, Q, QuerySet, Value, When
+from django.db.models import Case, CharField, Count, Expression, F, Q, QuerySet, Value, When
 from django.db.models.functions import Coalesce
 from django.http import HttpRequest
 from django.urls import reverse
@@ -15,21 +15,12 @@ from django.utils.feedgenerator import Atom1Feed
 
 from leaderboard.corrections.questions import within
 from leaderboard.corrections.recalls import stands_of
-from leaderboard.models import (
-    Departure,
-    DisputedSet,
-    Flag,
-    HubModel,
-    Recall,
-    Ruling,
-    TaskVersion,
-    User,
-)
+from leaderboard.models import DisputedSet, HubModel, Recall, Report, Ruling, TaskVersion, User
 from leaderboard.tasks import column as task_column
 from leaderboard.templatetags.figures import plural
 
-NUMBER, KEY, WISH, RECALL = "number", "key", "wish", "recall"
-KINDS = {NUMBER: "Number", KEY: "Key", WISH: "Author’s wish", RECALL: "Recall"}
+RECALL = "recall"
+KINDS = {**dict(Report.Kind.choices), RECALL: "Recall"}
 OPEN, IN_FORCE, CLOSED = "open", "in-force", "closed"
 STATES = {OPEN: "Open", IN_FORCE: "In force", CLOSED: "Closed"}
 """What is open waits for a ruling; what is in force has an effect, or counts."""
@@ -60,7 +51,7 @@ class Entry:
 
     @property
     def anchor(self) -> str:
-        return f"{self.kind}-{self.number}"
+        return f"{RECALL if self.kind == RECALL else 'report'}-{self.number}"
 
     @property
     def label(self) -> str:
@@ -76,127 +67,130 @@ def rows(
 ) -> QuerySet[Any, tuple[Any, ...]]:
     """Kind, number, state and last change of every entry, the last change first; of one model or
     one benchmark where it is named."""
-    chosen = [_rows(each, state, model, task) for each in KINDS if kind in ("", each)]
-    return chosen[0].union(*chosen[1:], all=True).order_by("-last", "what", "-id")
+    reports, recalls = Report.objects.all(), Recall.objects.all()
+    if kind and kind != RECALL:
+        reports = reports.filter(kind=kind)
+    if model:
+        reports = reports.filter(hub_model__repo_id=model)
+    if task:
+        reports = reports.filter(task__name=task)
+    if kind == RECALL:
+        reports = reports.none()
+    if (kind and kind != RECALL) or model or task:
+        recalls = recalls.none()
+    of_reports = _rows(reports, F("kind"), _STAND_OF_REPORT, "closed", state)
+    of_recalls = _rows(recalls, Value(RECALL, CharField()), _STAND_OF_RECALL, "undone", state)
+    return of_reports.union(of_recalls, all=True).order_by("-last", "what", "-id")
 
 
-def _rows(kind: str, state: str, model: str, task: str) -> QuerySet[Any, tuple[Any, ...]]:
-    found, stand, last = _ROWS[kind]
-    if (model and kind not in (NUMBER, WISH)) or (task and kind != KEY):
-        found = found.none()
-    elif model:
-        found = found.filter(hub_model__repo_id=model)
-    elif task:
-        found = found.filter(task__name=task)
-    found = found.order_by().annotate(
-        what=Value(kind, CharField()), stand=stand, last=Coalesce(last, "at")
-    )
+def _rows(
+    found: QuerySet[Any], what: Expression | F, stand: Case, last: str, state: str
+) -> QuerySet[Any, tuple[Any, ...]]:
+    found = found.order_by().annotate(what=what, stand=stand, last=Coalesce(last, "at"))
     if state:
         found = found.filter(stand=state)
     shown: QuerySet[Any, tuple[Any, ...]] = found.values_list("what", "id", "stand", "last")
     return shown
 
 
-def _stand(*whens: When) -> Case:
-    return Case(*whens, default=Value(CLOSED), output_field=CharField())
-
-
-_ROWS: Mapping[str, tuple[QuerySet[Any], Case, str]] = {
-    NUMBER: (
-        Flag.objects.all(),
-        _stand(
-            When(state=Flag.State.OPEN, then=Value(OPEN)),
-            When(state=Flag.State.UPHELD, then=Value(IN_FORCE)),
-        ),
-        "decided",
-    ),
-    KEY: (
-        Ruling.objects.all(),
-        _stand(When(ended=None, by__is_active=True, then=Value(IN_FORCE))),
-        "ended",
-    ),
-    WISH: (Departure.objects.all(), _stand(When(ended=None, then=Value(IN_FORCE))), "ended"),
-    RECALL: (Recall.objects.all(), _stand(When(undone=None, then=Value(IN_FORCE))), "undone"),
-}
-"""By kind its rows, their state, and the field that says when that changed."""
+_STAND_OF_REPORT = Case(
+    When(state=Report.State.UPHELD, then=Value(IN_FORCE)),
+    When(~Q(state=Report.State.OPEN), then=Value(CLOSED)),
+    When(~Q(kind=Report.Kind.KEY), then=Value(OPEN)),
+    When(by__is_active=True, then=Value(IN_FORCE)),
+    default=Value(CLOSED),
+    output_field=CharField(),
+)
+_STAND_OF_RECALL = Case(
+    When(undone=None, then=Value(IN_FORCE)), default=Value(CLOSED), output_field=CharField()
+)
 
 
 def entries(found: Iterable[tuple[Any, ...]]) -> list[Entry]:
-    """Some rows of the log with their words: at most a query for each kind, and one for titles."""
+    """Some rows of the log with their words, in as many queries for few as for many."""
     shown = list(found)
-    made = {}
-    for kind, of_kind in _ENTRIES.items():
-        of = {pk: (stand, last) for what, pk, stand, last in shown if what == kind}
-        if of:
-            for pk, fields in of_kind(list(of)).items():
-                stand, last = of[pk]
-                made[kind, pk] = Entry(kind=kind, number=pk, stand=stand, last=last, **fields)
-    return [made[what, pk] for what, pk, *_ in shown if (what, pk) in made]
+    recalled = [pk for what, pk, *_ in shown if what == RECALL]
+    reported = [pk for what, pk, *_ in shown if what != RECALL]
+    of_recalls, of_reports = _recalls(recalled), _reports(reported)
+    made = []
+    for what, pk, stand, last in shown:
+        fields = (of_recalls if what == RECALL else of_reports).get(pk)
+        if fields:
+            made.append(Entry(kind=what, number=pk, stand=stand, last=last, **fields))
+    return made
 
 
-def _numbers(keys: Sequence[int]) -> dict[int, dict[str, Any]]:
-    return {
-        flag.pk: {
-            "at": flag.at,
-            "by": flag.by,
-            "url": flag.get_absolute_url(),
-            "about": flag.hub_model,
-            "said": "" if flag.state == Flag.State.WITHHELD else flag.reason,
-            "outcome": OUTCOMES[Flag.State(flag.state)],
-            "why": flag.decision,
-        }
-        for flag in Flag.objects.select_related("hub_model", "by").filter(pk__in=keys)
-    }
+def entry_of(report: Report) -> Entry:
+    """One report, as the log shows it."""
+    (row,) = _rows(Report.objects.filter(pk=report.pk), F("kind"), _STAND_OF_REPORT, "closed", "")
+    return entries([row])[0]
 
 
-OUTCOMES = {
-    Flag.State.OPEN: "waits for a ruling",
-    Flag.State.UPHELD: "upheld: the model is marked",
-    Flag.State.DISMISSED: "dismissed",
-    Flag.State.WITHHELD: "dismissed",
-    Flag.State.LIFTED: "lifted",
-}
-_SAYS = {
-    Ruling.Verdict.RIGHT: "The key is right.",
-    Ruling.Verdict.WRONG: "The key is wrong.",
-    Ruling.Verdict.AMBIGUOUS: "It is ambiguous.",
-}
-
-
-def _keys(keys: Sequence[int]) -> dict[int, dict[str, Any]]:
-    found = list(Ruling.objects.select_related("task", "by").filter(pk__in=keys))
-    titles = titles_of({one.task for one in found})
+def _reports(keys: Sequence[int]) -> dict[int, dict[str, Any]]:
+    found = list(
+        Report.objects.filter(pk__in=keys)
+        .select_related("hub_model", "task", "by")
+        .prefetch_related("rulings")
+    )
+    titles = titles_of({one.task for one in found if one.task})
     return {
         one.pk: {
             "at": one.at,
             "by": one.by,
             "url": one.get_absolute_url(),
-            "about": f"{titles[one.task_id]}: question {within(one.task, one.called)}",
-            "said": "" if one.is_struck else f"{_SAYS[Ruling.Verdict(one.verdict)]} {one.reason}",
-            "outcome": one.get_ending_display().lower() if one.ended else "counts",
-            "why": one.ending_words,
+            "about": one.hub_model or _about(one, titles),
+            "said": "" if one.is_withheld else f"{_SAYS.get(one.verdict, '')}{one.reason}",
+            **_outcome(one),
         }
         for one in found
     }
 
 
-def _wishes(keys: Sequence[int]) -> dict[int, dict[str, Any]]:
-    return {
-        one.pk: {
-            "at": one.at,
-            "by": one.by,
-            "url": one.hub_model.get_absolute_url(),
-            "about": one.hub_model,
-            "said": one.words,
-            "outcome": "came back" if one.ended else "out of the ranking",
-            "why": "" if one.ended else f"by {one.get_side_display()}",
-        }
-        for one in Departure.objects.select_related("hub_model", "by").filter(pk__in=keys)
-    }
+_SAYS: Mapping[str, str] = {
+    Report.Verdict.RIGHT: "The key is right. ",
+    Report.Verdict.WRONG: "The key is wrong. ",
+    Report.Verdict.AMBIGUOUS: "It is ambiguous. ",
+}
+
+
+def _about(report: Report, titles: Mapping[int, str]) -> str:
+    if report.task is None:
+        return ""
+    title = titles[report.task.pk]
+    return f"{title}: question {within(report.task, report.called)}" if report.called else title
+
+
+def _outcome(report: Report) -> dict[str, str]:
+    """What became of a report, and the words with which that was done."""
+    # Sorted here, where they are known: the newest is the first.
+    ruling = max(report.rulings.all(), key=lambda one: one.pk, default=None)
+    if ruling is None:
+        waits = "counts" if report.kind == Report.Kind.KEY else "waits for a ruling"
+        is_open = report.state == Report.State.OPEN
+        return {"outcome": waits if is_open else report.get_state_display().lower()}
+    if ruling.undone:
+        came_back = "came back" if report.kind == Report.Kind.WISH else "lifted"
+        return {"outcome": came_back, "why": ruling.undone_words}
+    if ruling.effect == Ruling.Effect.OUT:
+        by_author = ruling.side == Ruling.Side.AUTHOR
+        by = "by its author" if by_author else "by a moderator, for its author"
+        return {"outcome": "out of the ranking", "why": by}
+    struck = report.kind == Report.Kind.KEY
+    return {"outcome": "struck" if struck else OUTCOMES[report.state, ruling.effect],
+            "why": ruling.words}  # fmt: skip
+
+
+OUTCOMES: Mapping[tuple[str, str], str] = {
+    (Report.State.UPHELD, Ruling.Effect.MARK): "upheld: the model is marked",
+    (Report.State.UPHELD, Ruling.Effect.RECALL): "upheld: the result is recalled",
+    (Report.State.UPHELD, Ruling.Effect.NONE): "upheld",
+    (Report.State.DISMISSED, Ruling.Effect.NONE): "dismissed",
+    (Report.State.WITHHELD, Ruling.Effect.WITHHELD): "dismissed",
+}
 
 
 def _recalls(keys: Sequence[int]) -> dict[int, dict[str, Any]]:
-    stands = stands_of(keys)
+    stands = stands_of(keys) if keys else {}
     return {
         one.pk: {
             "at": one.at,
@@ -217,14 +211,6 @@ def _some(named: Sequence[str]) -> str:
     return f"{', '.join(named[:MAX_NAMES])}{more}"
 
 
-_ENTRIES: Mapping[str, Callable[[Sequence[int]], dict[int, dict[str, Any]]]] = {
-    NUMBER: _numbers,
-    KEY: _keys,
-    WISH: _wishes,
-    RECALL: _recalls,
-}
-
-
 def titles_of(tasks: Iterable[TaskVersion]) -> dict[int, str]:
     """By task its title as its own page has it, of all of them with one query."""
     tasks = list(tasks)
@@ -243,8 +229,9 @@ class ReportedBenchmark:
 
 def benchmarks() -> list[ReportedBenchmark]:
     """Those with a report on a key, the most disputed questions first."""
-    counts = Count("pk", filter=Q(ended=None, by__is_active=True))
-    reported = dict(Ruling.objects.order_by().values_list("task__name").annotate(n=counts))
+    counts = Count("pk", filter=Q(state=Report.State.OPEN, by__is_active=True))
+    keys = Report.objects.filter(kind=Report.Kind.KEY, task__isnull=False).order_by()
+    reported = dict(keys.values_list("task__name").annotate(n=counts))
     disputed: dict[str, int] = {}
     for name, n in DisputedSet.objects.filter(current=True).values_list("task__name", "n"):
         disputed[name] = disputed.get(name, 0) + n

@@ -29,8 +29,9 @@ from django.views.decorators.http import (
 
 from leaderboard.corrections import log, recalls, reports, rulings
 from leaderboard.corrections.forms import AnswerForm, ReasonForm, ReportForm, RulingForm
+from leaderboard.corrections.reports import Target
 from leaderboard.corrections.second_figures import MIN_PEOPLE
-from leaderboard.models import Flag, HubModel, Recall, Run, TaskVersion, User, may_moderate
+from leaderboard.models import HubModel, Recall, Report, Run, TaskVersion, User, may_moderate
 from leaderboard.models import edition as editions
 from leaderboard.queue import listed
 from leaderboard.web import Address, kept, part, throttle
@@ -43,11 +44,10 @@ PER_MINUTE = 10
 FILES = {"csv": "CSV", "json": "JSON", "parquet": "Parquet"}
 NOT_YOURS = "Only who made a report, the model’s author on the Hub and moderators answer it."
 NOT_TO_RULE = "Moderators rule on reports, and none in their own matter."
-DOES = {
-    Flag.State.UPHELD: "Uphold it: the model is marked with these words and has no rank",
-    Flag.State.DISMISSED: "Dismiss it: nothing changes, and the report stays listed",
-    Flag.State.WITHHELD: "Dismiss it and withhold its text, which nobody should read",
-    Flag.State.LIFTED: "Lift it: the mark goes, the report stays listed",
+KINDS = {
+    Report.Kind.NUMBER: "The number is wrong, or should not be trusted",
+    Report.Kind.CONTAMINATION: "Contamination: the model was trained on the questions",
+    Report.Kind.LICENCE: "The licence, or whose work it is",
 }
 
 
@@ -81,12 +81,12 @@ def _log(request: HttpRequest, address: Address) -> str | HttpResponseBase:
             for key, label in {"": "All", **log.STATES}.items()
         ],
         "filtered": any(address[field] for field in ("kind", "state", "model", "task")),
-        "waiting": Flag.objects.filter(state=Flag.State.OPEN).count(),
+        "waiting": log.rows(state=log.OPEN).count(),
         "model": address["model"],
         "task": name,
         "title": next(iter(titles.values()), name),
-        "benchmarks": log.benchmarks() if kind == log.KEY and not name else [],
-        "files": key_files(name) if name or kind == log.KEY else [],
+        "benchmarks": log.benchmarks() if kind == Report.Kind.KEY and not name else [],
+        "files": key_files(name) if name or kind == Report.Kind.KEY else [],
         "new_url": _new_url(model=address["model"], task=name),
         "min_people": MIN_PEOPLE,
     }
@@ -138,11 +138,10 @@ _STATES_BEFORE = {
 def new(request: HttpRequest) -> HttpResponse:
     """The form, for what the address names: a run, a model, a benchmark or one of its questions."""
     asked = {name: bounded(request.GET.get(name, "")) for name in ("model", "run", "task", "doc")}
-    if asked["task"]:
+    if asked["task"] and asked["doc"]:
         # The form stands beside the question, which one reads first.
-        page = "task-key" if asked["doc"] else "task-keys"
-        query = f"?{urlencode({'doc': asked['doc']})}#report" if asked["doc"] else ""
-        return redirect(f"{reverse(page, args=[asked['task']])}{query}")
+        page = reverse("task-key", args=[asked["task"]])
+        return redirect(f"{page}?{urlencode({'doc': asked['doc']})}#report")
     if not request.user.is_authenticated:
         return redirect_to_login(request.get_full_path())
     if about := bounded(request.GET.get("about", "")):
@@ -152,11 +151,12 @@ def new(request: HttpRequest) -> HttpResponse:
     model = run.variant.hub_model if run else None
     if asked["model"] and (model is None or model.repo_id != asked["model"]):
         run, model = None, HubModel.objects.filter(repo_id=asked["model"]).first()
-    if model is None:
-        return _find(request, asked["model"] or asked["run"])
-    if request.GET.get("kind") == log.WISH:
+    task = TaskVersion.objects.filter(name=asked["task"]).order_by("created", "pk").last()
+    if model is None and task is None:
+        return _find(request, asked["model"] or asked["run"] or asked["task"])
+    if model and request.GET.get("kind") == Report.Kind.WISH:
         return _wish(request, model)
-    return _report(request, model, run)
+    return _report(request, Target(model, run, None if model else task))
 
 
 def _find(request: HttpRequest, about: str) -> HttpResponse:
@@ -186,17 +186,22 @@ def _run(name: str) -> Run | None:
     return Run.objects.select_related("variant__hub_model", "task").filter(pk=key).first()
 
 
-def _report(request: HttpRequest, model: HubModel, run: Run | None) -> HttpResponse:
-    address = request.build_absolute_uri(run.get_absolute_url()) if run else ""
-    initial = {"evidence": f"The number of {address} looks wrong: "} if run else {}
-    context = {"model": model, "run": run, "form": ReportForm(initial=initial)}
+def _report(request: HttpRequest, target: Target) -> HttpResponse:
+    initial = {"kind": Report.Kind.NUMBER} if target.run else {}
+    title = next(iter(log.titles_of([target.task]).values())) if target.task else ""
+    context = {
+        "target": target,
+        "title": title,
+        "form": ReportForm(initial=initial),
+        "kinds": KINDS.items(),
+    }
     if request.method == "POST":
         form = context["form"] = ReportForm(request.POST)
-        made: list[Flag] = []
+        made: list[Report] = []
         status = sent(
             request,
             form,
-            lambda by, data: made.append(reports.report_model(model, **data, by=by)),
+            lambda by, data: made.append(reports.report(target, **data, by=by)),
         )
         if not status:
             return redirect(made[0])
@@ -218,7 +223,7 @@ def _wish(request: HttpRequest, model: HubModel) -> HttpResponse:
     if not status:
         return redirect(model)
     model.refresh_from_db()
-    lasting = model.departures.filter(ended=None).first()
+    lasting = rulings.lasting_wish(model)
     # Who may not is told who may, and how: the link is on every model's page.
     context = {"model": model, "side": side, "form": form, "lasting": lasting}
     return _private(request, "corrections/wish.html", context, status=status)
@@ -238,7 +243,10 @@ def _private(
 
 @require_safe
 def report(request: HttpRequest, number: int) -> HttpResponseBase:
-    return kept.answer(request, editions.now, lambda: _one(request, _get(number)))
+    found = _get(number)
+    if found.kind == Report.Kind.KEY:
+        return redirect(found)
+    return kept.answer(request, editions.now, lambda: _one(request, found))
 
 
 @require_POST
@@ -265,32 +273,29 @@ def rule(request: HttpRequest, number: int) -> HttpResponse:
     return redirect(found)
 
 
-def _get(number: int) -> Flag:
-    related = Flag.objects.select_related("hub_model", "by", "decided_by")
+def _get(number: int) -> Report:
+    related = Report.objects.select_related("hub_model", "run__task", "task", "by")
     return get_object_or_404(related, pk=number)
 
 
 def _one(
     request: HttpRequest,
-    shown: Flag,
+    shown: Report,
     *,
     answering: forms.Form | None = None,
     ruling: forms.Form | None = None,
 ) -> str:
-    withheld = shown.state == Flag.State.WITHHELD
-    (entry,) = log.entries([(log.NUMBER, shown.pk, "", shown.decided or shown.at)])
+    entry = log.entry_of(shown)
     context = {
         "report": shown,
         "entry": entry,
         "answers": shown.answers.select_related("by"),
-        "text_shown": not withheld or may_moderate(request.user),
+        "text_shown": not shown.is_withheld or may_moderate(request.user),
         "side": reports.side_of(shown, request.user),
         "answering": answering or AnswerForm(),
         "ruling": ruling or RulingForm(),
-        "may_rule": rulings.may_rule(shown, request.user),
-        "choices": [
-            (state, DOES[Flag.State(state)]) for state in rulings.NEXT.get(shown.state, ())
-        ],
+        "rulings": shown.rulings.select_related("by", "undone_by", "recall"),
+        "choices": rulings.choices(shown, request.user).items(),
     }
     return render_to_string("corrections/report.html", context, request)
 

@@ -1,6 +1,7 @@
-"""Somebody reports a problem with a model or with a question's key: the words, and their limits.
+"""Somebody reports a problem: the words, and their limits.
 
-Rulings on reports, and what these do, are in `rulings.py`.
+With a model, one of its runs, or a benchmark: then a moderator rules (`rulings.py`). Or with the
+key of a question: such a report counts at once, by the rule in `second_figures.py`.
 """
 
 from __future__ import annotations
@@ -14,13 +15,19 @@ from typing import Any
 
 from allauth.socialaccount.models import SocialAccount
 from django.conf import settings
-from django.db import IntegrityError
 from django.db.models import QuerySet
-from django.db.models.functions import Now
 from django.utils import timezone
 
 from leaderboard.corrections.second_figures import settle
-from leaderboard.models import Flag, FlagAnswer, HubModel, Ruling, TaskVersion, User, may_moderate
+from leaderboard.models import (
+    HubModel,
+    Report,
+    ReportAnswer,
+    Run,
+    TaskVersion,
+    User,
+    may_moderate,
+)
 from leaderboard.models.edition import changing
 from leaderboard.models.role import Visitor
 
@@ -30,7 +37,9 @@ MAX_REPORTS, MAX_KEY_REPORTS, MAX_ANSWERS = 10, 30, 30
 HUB = "huggingface"
 """The provider that vouches for the authors of models."""
 _BIDI = {"RLE", "LRE", "RLO", "LRO", "PDF", "RLI", "LRI", "FSI", "PDI"}
-Side, Ending = FlagAnswer.Side, Ruling.Ending
+Kind, State, Side = Report.Kind, Report.State, ReportAnswer.Side
+RULED_ON = (Kind.NUMBER, Kind.CONTAMINATION, Kind.LICENCE)
+"""What anybody reports of a model or a benchmark, and a moderator rules on."""
 
 
 class Refused(ValueError):
@@ -77,46 +86,71 @@ def _names(data: object) -> Iterator[str]:
         )
 
 
-def side_of(report: Flag, visitor: Visitor) -> str:
+def side_of(report: Report, visitor: Visitor) -> str:
     """As what somebody may answer a report; empty for who may not."""
     if not visitor.is_authenticated:
         return ""
-    if is_author(report.hub_model, visitor):
+    if report.hub_model and is_author(report.hub_model, visitor):
         return Side.AUTHOR
     if report.by_id == visitor.pk:
-        return Side.RAISED
+        return Side.REPORTER
     return Side.MODERATOR if may_moderate(visitor) else ""
 
 
-# Models
+# Models, runs and benchmarks
 
 
-def report_model(model: HubModel, *, reason: str, evidence: str, by: User) -> Flag:
+@dataclass(frozen=True)
+class Target:
+    """What a report is about: a model, and maybe one of its runs; or a benchmark."""
+
+    model: HubModel | None = None
+    run: Run | None = None
+    task: TaskVersion | None = None
+
+    @property
+    def open_reports(self) -> QuerySet[Report]:
+        waiting = Report.objects.filter(state=State.OPEN, kind__in=RULED_ON)
+        if self.model:
+            return waiting.filter(hub_model=self.model)
+        return waiting.filter(task__name=self.task.name if self.task else "")
+
+    def __str__(self) -> str:
+        return str(self.model or (self.task and self.task.name))
+
+
+def report(target: Target, *, kind: str, reason: str, evidence: str, by: User) -> Report:
     """A new report, which waits for a moderator. Raises Refused."""
     with changing():
         _lock(by)
-        _refuse_beyond(MAX_REPORTS, "reports", Flag.objects.filter(by=by))
-        waiting = Flag.objects.filter(hub_model=model, by=by, state=Flag.State.OPEN).first()
-        if waiting:
+        _refuse_beyond(MAX_REPORTS, "reports", Report.objects.filter(by=by, kind__in=RULED_ON))
+        if waiting := target.open_reports.filter(by=by).first():
             raise Refused(
-                f"You reported {model} already (report {waiting.pk}), and there is no ruling yet: "
+                f"You reported {target} already (report {waiting.pk}), and there is no ruling yet: "
                 "add to that one."
             )
-        try:
-            return Flag.objects.create(hub_model=model, reason=reason, evidence=evidence, by=by)
-        except IntegrityError:
-            raise Refused("Say what is wrong, and what shows it.") from None
+        if not reason or not evidence:
+            raise Refused("Say what is wrong, and what shows it.")
+        return Report.objects.create(
+            kind=kind,
+            hub_model=target.model,
+            run=target.run,
+            task=target.task,
+            reason=reason,
+            evidence=evidence,
+            by=by,
+        )
 
 
-def answer(report: Flag, text: str, *, by: User) -> FlagAnswer:
+def answer(report: Report, text: str, *, by: User) -> ReportAnswer:
     """Add to what was said. Raises Refused; PermissionError for who has no part in it."""
     side = side_of(report, by)
     if not side:
         raise PermissionError(f"{by} has no part in {report}")
     with changing():
         _lock(by)
-        _refuse_beyond(MAX_ANSWERS, "answers", FlagAnswer.objects.filter(by=by))
-        return FlagAnswer.objects.create(flag=report, by=by, side=side, text=text)
+        _refuse_beyond(MAX_ANSWERS, "answers", ReportAnswer.objects.filter(by=by))
+        return ReportAnswer.objects.create(report=report, by=by, side=side, text=text)
 
 
 # Keys of questions
@@ -134,32 +168,33 @@ class Question:
     begins: str
 
     @property
-    def reports(self) -> QuerySet[Ruling]:
+    def reports(self) -> QuerySet[Report]:
         """All that was ever said, the newest first."""
-        return Ruling.objects.filter(
+        return Report.objects.filter(
             task=self.task, docs_digest=self.docs_digest, part=self.part, doc_id=self.doc_id
         )
 
-    def standing_of(self, visitor: Visitor) -> Ruling | None:
+    def standing_of(self, visitor: Visitor) -> Report | None:
         if not visitor.is_authenticated:
             return None
-        return self.reports.filter(by=visitor.pk, ended=None).first()
+        return self.reports.filter(by=visitor.pk, state=State.OPEN).first()
 
 
 def report_key(
-    question: Question, *, verdict: str, answer: str, reason: str, source: str, by: User
-) -> Ruling:
+    question: Question, *, verdict: str, answer: str, reason: str, evidence: str, by: User
+) -> Report:
     """A report in place of the account's earlier one on this question. Raises Refused."""
     with changing():
         _lock(by)
-        _refuse_beyond(MAX_KEY_REPORTS, "reports on keys", Ruling.objects.filter(by=by))
-        said = {"verdict": verdict, "answer": answer, "reason": reason, "source": source}
+        _refuse_beyond(MAX_KEY_REPORTS, "reports on keys", Report.objects.filter(by=by, kind="key"))
+        said = {"verdict": verdict, "answer": answer, "reason": reason, "evidence": evidence}
         before = question.standing_of(by)
         if before is not None:
             if all(getattr(before, name) == value for name, value in said.items()):
                 raise Refused("That is what you reported already: nothing was changed.")
-            end(before, Ending.CHANGED, by)
-        made = Ruling.objects.create(
+            close(before, State.CHANGED)
+        made = Report.objects.create(
+            kind=Kind.KEY,
             task=question.task,
             docs_digest=question.docs_digest,
             part=question.part,
@@ -173,20 +208,21 @@ def report_key(
     return made
 
 
-def withdraw(report: Ruling, *, by: User) -> None:
-    """Raises Refused where it has ended, PermissionError for who did not give it."""
-    if report.by_id != by.pk:
-        raise PermissionError(f"{by} did not give {report}")
+def withdraw(report: Report, *, by: User) -> None:
+    """A report on a key counts no more. Raises Refused where it has ended, PermissionError for who
+    did not make it."""
+    if report.by_id != by.pk or report.task is None:
+        raise PermissionError(f"{by} did not make {report}")
     with changing():
-        end(report, Ending.WITHDRAWN, by)
+        close(report, State.WITHDRAWN)
         settle(report.task, report.docs_digest)
 
 
-def end(report: Ruling, ending: Ruling.Ending, by: User, words: str = "") -> None:
-    """The caller settles which questions are disputed then. Raises Refused where it has ended."""
-    standing = Ruling.objects.filter(pk=report.pk, ended=None)
-    if not standing.update(ended=Now(), ending=ending, ended_by=by, ending_words=words):
-        raise Refused("It has ended meanwhile: read what stands there now.")
+def close(report: Report, state: str, *, from_state: str = State.OPEN) -> None:
+    """Give a report its next state. Raises Refused where somebody was faster."""
+    unchanged = Report.objects.filter(pk=report.pk, state=from_state)
+    if not unchanged.update(state=state, closed=timezone.now()):
+        raise Refused("It has changed meanwhile: read what stands there now.")
 
 
 def _lock(by: User) -> None:

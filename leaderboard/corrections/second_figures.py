@@ -21,8 +21,8 @@ from evalcore.score.numbers import uncertainty
 from evalcore.stats import Interval
 from leaderboard.models import (
     DisputedSet,
+    Report,
     Result,
-    Ruling,
     Run,
     SecondFigure,
     SuiteEntry,
@@ -65,21 +65,25 @@ class Counts(NamedTuple):
 def counts_of(task: TaskVersion, docs_digest: str) -> dict[Key, Counts]:
     """By question what stands, with one query.
 
-    A ruling counts while its account is there and active: who leaves and comes back under another
+    A report counts while its account is there and active: who leaves and comes back under another
     name does not count twice.
     """
-    standing = Ruling.objects.filter(
-        task=task, docs_digest=docs_digest, ended=None, by__is_active=True
+    standing = Report.objects.filter(
+        kind=Report.Kind.KEY,
+        task=task,
+        docs_digest=docs_digest,
+        state=Report.State.OPEN,
+        by__is_active=True,
     )
     rows = standing.order_by().values_list("part", "doc_id")
-    says = {str(v): Count("pk", filter=Q(verdict=v)) for v in Ruling.Verdict}
+    says = {str(v): Count("pk", filter=Q(verdict=v)) for v in Report.Verdict}
     return {(part, doc_id): Counts(*numbers) for part, doc_id, *numbers in rows.annotate(**says)}
 
 
 def settle(task: TaskVersion, docs_digest: str) -> None:
     """Note which questions are disputed now, in the transaction that changed what stands."""
     with changing():
-        # Two people who rule at once are counted one after the other.
+        # Two people who report at once are counted one after the other.
         TaskVersion.objects.select_for_update(no_key=True).get(pk=task.pk)
         counted = counts_of(task, docs_digest)
         questions = sorted([part, doc_id] for (part, doc_id), c in counted.items() if c.disputed)
@@ -96,11 +100,12 @@ def settle(task: TaskVersion, docs_digest: str) -> None:
 
 
 def settle_all() -> None:
-    """Count anew wherever somebody ruled: accounts that are gone since count no more."""
-    # One of each: rulings of a question have the same digest, of a changed data set another.
-    ruled = Ruling.objects.order_by().values_list("task", "docs_digest").distinct()
-    tasks = TaskVersion.objects.in_bulk([task for task, _ in ruled])
-    for task, docs_digest in ruled:
+    """Count anew wherever somebody reported: accounts that are gone since count no more."""
+    # One of each: reports on a question have the same digest, of a changed data set another.
+    keys = Report.objects.filter(kind=Report.Kind.KEY, task__isnull=False).order_by()
+    reported = keys.values_list("task", "docs_digest").distinct()
+    tasks = TaskVersion.objects.in_bulk([task for task, _ in reported])
+    for task, docs_digest in reported:
         settle(tasks[task], docs_digest)
 
 

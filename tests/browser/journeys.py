@@ -8,7 +8,7 @@ from __future__ import annotations
 from playwright.sync_api import expect
 
 from leaderboard.corrections import second_figures
-from leaderboard.models import Flag, Role
+from leaderboard.models import Report, Role
 from tests.browser.conftest import Open, signed_in
 from tests.browser.looks import WIDE, Look
 
@@ -25,6 +25,7 @@ def report_a_model(visit: Open, look: Look) -> None:
     ada.get_by_role("button", name="Report it").press("Enter")
     ada.get_by_text("Say in one sentence what is wrong").wait_for()
     look(ada, "the form of a report with problems")
+    ada.get_by_label("Contamination").press("Space")
     ada.get_by_label("What is wrong").fill(LONG)
     ada.get_by_label("What shows it").fill(f"See {ADDRESS}\n{MARKUP}")
     ada.get_by_role("button", name="Report it").press("Enter")
@@ -44,7 +45,7 @@ def report_a_model(visit: Open, look: Look) -> None:
     mo.get_by_text("upheld").first.wait_for()
 
     anybody = visit(viewport=WIDE)
-    look(anybody.go(f"/corrections/reports/{Flag.objects.get().pk}"), "an upheld report")
+    look(anybody.go(f"/corrections/reports/{Report.objects.get().pk}"), "an upheld report")
     look(anybody.go("/corrections"), "the log of corrections")
     page = anybody.go("/models/lab/texts")
     expect(page.get_by_text("Flagged: Trained on the questions")).to_be_visible()

@@ -333,15 +333,17 @@ def hostile(site: Suite) -> list[str]:
         give(one, Role.MODERATOR)
     Submission.objects.update(submitter=by[0], requested_revision=EVIL[:200])
     model = HubModel.objects.get(repo_id="lab/texts")
-    raised = reports.report_model(model, reason=EVIL[:250], evidence=EVIL, by=by[0])
+    raised = reports.report(
+        reports.Target(model), kind="number", reason=EVIL[:250], evidence=EVIL, by=by[0]
+    )
     reports.answer(raised, EVIL, by=by[1])
-    rulings.rule(raised, "upheld", EVIL[:250], by=by[1])
+    rulings.rule(raised, "uphold", EVIL[:250], by=by[1])
     rulings.take_out(HubModel.objects.get(repo_id="lab/letters"), EVIL[:250], by=by[1])
     asked = questions_of_task(run.task.name)
     label = asked.facts.label(3)
     for one in by:
         said = {"verdict": "wrong", "answer": EVIL[:200], "reason": EVIL[:500]}
-        said["source"] = "javascript:window.hacked=1"
+        said["evidence"] = "javascript:window.hacked=1"
         reports.report_key(asked.question(label), **said, by=one)
     second_figures.compute_due()
     make.publish(site)

@@ -18,9 +18,8 @@ from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver, reverse
 
 from leaderboard.models import (
-    Flag,
+    Report,
     Role,
-    Ruling,
     Run,
     Submission,
     Suite,
@@ -201,6 +200,7 @@ VALUES: dict[str, Any] = {
     "key": "nosuch",
     "uidb36": "1",
 }
+OF_ITS_OWN: dict[str, dict[str, Any]] = {"key-report-end": {"number": 2}}
 
 
 def addresses(
@@ -233,10 +233,11 @@ def test_every_address_has_a_row() -> None:
 def submission(ada: User, bo: User, suite: Suite) -> Submission:
     """With its runs, and a flag and a ruling of somebody else's, whose numbers are in addresses."""
     variant = make.make_variant("lab/one")
-    Flag.objects.create(pk=1, hub_model=variant.hub_model, reason="copied", evidence="look", by=bo)
-    Ruling.objects.create(
-        pk=1, task=TaskVersion.objects.get(name="facts"), docs_digest="d", part="facts", doc_id=0,
-        doc_digest="e", verdict=Ruling.Verdict.WRONG, reason="look", by=bo,
+    said = {"reason": "copied", "evidence": "look", "by": bo}
+    Report.objects.create(pk=1, kind=Report.Kind.NUMBER, hub_model=variant.hub_model, **said)
+    Report.objects.create(
+        pk=2, kind=Report.Kind.KEY, task=TaskVersion.objects.get(name="facts"), docs_digest="d",
+        part="facts", doc_id=0, doc_digest="e", verdict=Report.Verdict.WRONG, **said,
     )  # fmt: skip
     return make.make_submission(variant, suite, submitter=ada)
 
@@ -265,7 +266,7 @@ def test_every_page_and_form_lets_through_whom_its_row_says(
     client = browser_of(role)
     wrong = []
     for name, row in ROWS.items():
-        address = EVERY[name].format(pk=submission.pk, **VALUES)
+        address = EVERY[name].format(pk=submission.pk, **VALUES | OF_ITS_OWN.get(name, {}))
         wanted = ORDER.index(role) >= ORDER.index(row.least)
         if name.startswith(("logout", "account_logout")):
             continue  # it ends the session of this very test

@@ -18,21 +18,19 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import get_resolver, reverse
-from django.utils import timezone
 
-from leaderboard.corrections import recalls, reports, second_figures
+from leaderboard.corrections import recalls, reports, rulings, second_figures
 from leaderboard.corrections.questions import questions_of_task
 from leaderboard.model_pages.page import PARTS
 from leaderboard.models import (
     Artifact,
-    Departure,
-    Flag,
-    FlagAnswer,
     HubModel,
+    Role,
     Run,
     Submission,
     TaskVersion,
     User,
+    give,
 )
 from leaderboard.models.run import State
 from tests import generated
@@ -141,8 +139,9 @@ def _flagged() -> list[str]:
     """With an answer."""
     by = User.objects.create_user("flags-and-answers")
     model = HubModel.objects.order_by("pk")[0]
-    made = Flag.objects.create(hub_model=model, reason="copied", evidence="look", by=by)
-    FlagAnswer.objects.create(flag=made, by=by, side=FlagAnswer.Side.RAISED, text="and more")
+    target = reports.Target(model)
+    made = reports.report(target, kind="number", reason="copied", evidence="look", by=by)
+    reports.answer(made, "and more", by=by)
     return [made.get_absolute_url()]
 
 
@@ -154,7 +153,7 @@ def _ruled() -> tuple[str, str]:
     )[0].run.task  # fmt: skip
     found = questions_of_task(task.name)
     label = found.facts.label(0)
-    said = {"verdict": "wrong", "answer": "", "reason": "look", "source": ""}
+    said = {"verdict": "wrong", "answer": "", "reason": "look", "evidence": ""}
     for name in ("rules-one", "rules-two"):
         by, _ = User.objects.get_or_create(username=name)
         if not found.question(label).standing_of(by):
@@ -167,12 +166,10 @@ def _ruled() -> tuple[str, str]:
 def _departed() -> list[str]:
     """With one that lasts, and one that ended."""
     by = User.objects.create_user("departures")
-    first, second = HubModel.objects.order_by("pk")[:2]
-    Departure.objects.create(hub_model=first, by=by, side=Departure.Side.AUTHOR, words="a draft")
-    Departure.objects.create(
-        hub_model=second, by=by, side=Departure.Side.MODERATOR, words="asked for by mail",
-        ended=timezone.now(), ended_by=by,
-    )  # fmt: skip
+    give(by, Role.MODERATOR)
+    for model in HubModel.objects.order_by("pk")[:2]:
+        rulings.take_out(model, "asked for by mail", by=by)
+    rulings.bring_back(model, by=by)
     return [reverse("corrections")]
 
 

@@ -23,9 +23,9 @@ from leaderboard.corrections.reports import Refused
 from leaderboard.corrections.second_figures import Counts
 from leaderboard.models import (
     DisputedSet,
+    Report,
     Result,
     Role,
-    Ruling,
     SecondFigure,
     Suite,
     TaskVersion,
@@ -43,7 +43,7 @@ pytestmark = pytest.mark.django_db
 
 QUESTION = "/tasks/facts/keys/question?doc=facts:3"
 SEND = "/tasks/facts/keys/report?doc=facts:3"
-FORM = {"verdict": "wrong", "answer": "B", "reason": "See page 12", "source": "https://e.org/p"}
+FORM = {"verdict": "wrong", "answer": "B", "reason": "See page 12", "evidence": "https://e.org/p"}
 
 
 @pytest.fixture(autouse=True)
@@ -69,8 +69,8 @@ def mo() -> User:
     return mo
 
 
-def reported(by: User, label: str = "facts:3", verdict: str = "wrong") -> Ruling:
-    said = {"verdict": verdict, "answer": "", "reason": f"{by} says so", "source": ""}
+def reported(by: User, label: str = "facts:3", verdict: str = "wrong") -> Report:
+    said = {"verdict": verdict, "answer": "", "reason": f"{by} says so", "evidence": ""}
     return reports.report_key(questions_of_task(label.split(":")[0]).question(label), **said, by=by)
 
 
@@ -92,7 +92,7 @@ def test_a_report_goes_from_the_benchmarks_page_to_the_public_log(ada: User) -> 
     assert 'name="verdict"' not in page
     signed_in = client_of(ada)
     answer = signed_in.post(SEND, FORM)
-    made = Ruling.objects.get()
+    made = Report.objects.get()
     assert answer["Location"] == made.get_absolute_url()
     assert client.get(made.get_absolute_url()).status_code == 200
     assert (made.task.name, made.part, made.doc_id) == ("facts", "facts", 3)
@@ -133,12 +133,12 @@ def test_a_person_counts_once_and_the_log_keeps_what_was_said_before(ada: User, 
     reported(ada, verdict="wrong")
     reported(ada, verdict="ambiguous")
     assert disputed_now() == []
-    first, second = Ruling.objects.order_by("pk")
-    assert (first.ending, second.ended) == ("changed", None)
+    first, second = Report.objects.order_by("pk")
+    assert (first.state, second.state) == ("changed", "open")
     with pytest.raises(Refused, match="already"):
         reported(ada, verdict="ambiguous")
     with pytest.raises(IntegrityError), transaction.atomic():
-        Ruling.objects.filter(pk=first.pk).update(ended=None, ending="")
+        Report.objects.filter(pk=first.pk).update(state="open", closed=None)
     reported(bo, verdict="wrong")
     assert disputed_now() == [["facts", 3]]
     assert "changed" in Client().get(QUESTION).text
@@ -194,7 +194,7 @@ def test_no_moderator_strikes_what_contradicts_a_report_of_their_own(ada: User, 
     assert (
         client_of(mo).post(f"/corrections/keys/{theirs.pk}/end", {"words": "no"}).status_code == 403
     )
-    assert Ruling.objects.get(pk=theirs.pk).ended is None
+    assert Report.objects.get(pk=theirs.pk).state == "open"
 
 
 def test_a_form_says_what_is_wrong_and_keeps_what_was_typed(ada: User) -> None:
@@ -204,10 +204,10 @@ def test_a_form_says_what_is_wrong_and_keeps_what_was_typed(ada: User) -> None:
         ({"reason": "x" * 501}, "501 characters"),
         ({"verdict": "maybe"}, "Choose what you say"),
         ({"verdict": "right"}, "Another answer is named with a wrong key only"),
-        ({"source": "javascript:alert(1)"}, "is no address of a page"),
-        ({"source": "https://"}, "is no address of a page"),
-        ({"source": "https://user@e.org"}, "is no address of a page"),
-        ({"source": "http://[broken"}, "is no address of a page"),
+        ({"evidence": "javascript:alert(1)"}, "is no address of a page"),
+        ({"evidence": "https://"}, "is no address of a page"),
+        ({"evidence": "https://user@e.org"}, "is no address of a page"),
+        ({"evidence": "http://[broken"}, "is no address of a page"),
         ({"reason": "a\0b"}, "null character"),
     ]
     for wrong, told in changes:
@@ -215,7 +215,7 @@ def test_a_form_says_what_is_wrong_and_keeps_what_was_typed(ada: User) -> None:
         assert answer.status_code == 422, wrong
         assert told in answer.text
         assert "See page 12" in answer.text or "reason" in wrong
-    assert not Ruling.objects.exists()
+    assert not Report.objects.exists()
 
 
 def test_what_strangers_write_is_text_on_every_page_and_harmless_in_a_file(ada: User) -> None:
@@ -343,7 +343,7 @@ def test_the_second_figure_comes_and_goes_with_the_reports_and_with_new_results(
     assert new.pk not in adjusted.of_results([new.pk])
     second_figures.compute_due()
     assert new.pk in adjusted.of_results([new.pk])
-    mine = both[0].rulings.get(ended=None)
+    mine = both[0].reports.get(state="open")
     reports.withdraw(mine, by=both[0])
     assert adjusted.of_results([result.pk]) == {}, "at once, before anything is computed"
     second_figures.compute_due()

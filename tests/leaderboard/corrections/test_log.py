@@ -13,7 +13,7 @@ from django.test.utils import CaptureQueriesContext
 
 from leaderboard.corrections import recalls, reports, rulings
 from leaderboard.corrections.questions import questions_of_task
-from leaderboard.models import HubModel, Recall, Role, Run, Suite, User, give
+from leaderboard.models import HubModel, Recall, Report, Role, Run, Suite, User, give
 from tests.leaderboard import factories as make
 from tests.leaderboard.pages import client_of, text_of
 from tests.leaderboard.rows import once_per_module
@@ -56,12 +56,13 @@ def one_of_each(ada: User, mo: User) -> Recall:
 
 def on_numbers(model: str, *, by: User) -> Any:
     named = HubModel.objects.get(repo_id=model)
-    return reports.report_model(named, reason="copied answers", evidence="look", by=by)
+    said = {"kind": "number", "reason": "copied answers", "evidence": "look"}
+    return reports.report(reports.Target(named), **said, by=by)
 
 
 def on_key(label: str, *, by: User) -> Any:
     question = questions_of_task(label.split(":")[0]).question(label)
-    said = {"verdict": "wrong", "answer": "", "reason": f"page {label}", "source": ""}
+    said = {"verdict": "wrong", "answer": "", "reason": f"page {label}", "evidence": ""}
     return reports.report_key(question, **said, by=by)
 
 
@@ -72,14 +73,14 @@ def listed(address: str = "/corrections") -> list[str]:
 
 
 def kinds(address: str = "/corrections") -> list[str]:
-    words = ("Number", "Key", "Author’s wish", "Recall")
+    words = ("Wrong number", "Wrong key", "Author’s wish", "Recall")
     return [next(word for word in words if row.startswith(word)) for row in listed(address)]
 
 
 def test_the_log_has_everything_once_and_what_changed_last_first(
     one_of_each: Recall, ada: User, mo: User
 ) -> None:
-    assert kinds() == ["Recall", "Author’s wish", "Key", "Number"]
+    assert kinds() == ["Recall", "Author’s wish", "Wrong key", "Wrong number"]
     recall, wish, key, number = listed()
     assert "cut off" in recall
     assert "1 result recalled" in recall
@@ -89,26 +90,26 @@ def test_the_log_has_everything_once_and_what_changed_last_first(
     assert "The key is wrong. page facts:3" in key
     assert "lab/ m0" in number
     assert "waits for a ruling" in number
-    waiting = reports.Flag.objects.get()
-    rulings.rule(waiting, "dismissed", "it is its own", by=mo)
-    assert kinds()[0] == "Number", "what changed last"
+    waiting = Report.objects.get(kind="number")
+    rulings.rule(waiting, "dismiss", "it is its own", by=mo)
+    assert kinds()[0] == "Wrong number", "what changed last"
     assert "it is its own" in listed()[0]
 
 
 @pytest.mark.parametrize(
     ("query", "left"),
     [
-        ("kind=number", ["Number"]),
-        ("kind=key", ["Key"]),
+        ("kind=number", ["Wrong number"]),
+        ("kind=key", ["Wrong key"]),
         ("kind=wish", ["Author’s wish"]),
         ("kind=recall", ["Recall"]),
-        ("state=open", ["Number"]),
-        ("state=in-force", ["Recall", "Author’s wish", "Key"]),
+        ("state=open", ["Wrong number"]),
+        ("state=in-force", ["Recall", "Author’s wish", "Wrong key"]),
         ("state=closed", []),
         ("kind=recall&state=in-force", ["Recall"]),
-        ("model=lab/m0", ["Number"]),
+        ("model=lab/m0", ["Wrong number"]),
         ("model=lab/m1", ["Author’s wish"]),
-        ("task=facts", ["Key"]),
+        ("task=facts", ["Wrong key"]),
         ("task=sums", []),
         ("kind=number&task=facts", []),
     ],
@@ -163,13 +164,13 @@ def test_the_feed_has_the_same_entries_and_a_reader_is_told_what_is_new(
     assert titles == [
         f"Recall: Runs or files: {one_of_each.named[0]}, 1 result recalled",
         "Author’s wish: lab/m1, out of the ranking",
-        "Key: Facts, cloze: question 4, counts",
-        "Number: lab/m0, waits for a ruling",
+        "Wrong key: Facts, cloze: question 4, counts",
+        "Wrong number: lab/m0, waits for a ruling",
     ]
     assert len({entry.findtext(f"{ATOM}id") for entry in entries}) == 4
     known = {"if-none-match": answer["ETag"]}
     assert client.get("/corrections.atom", headers=known).status_code == 304
-    rulings.rule(reports.Flag.objects.get(), "withheld", "an insult", by=mo)
+    rulings.rule(Report.objects.get(kind="number"), "withhold", "an insult", by=mo)
     again = client.get("/corrections.atom", headers=known)
     assert again.status_code == 200
     assert "copied answers" not in again.text, "its text is withheld"
@@ -179,7 +180,8 @@ def test_the_feed_has_the_same_entries_and_a_reader_is_told_what_is_new(
 def test_words_of_strangers_are_words_in_the_feed(ada: User, client: Client) -> None:
     model = HubModel.objects.get(repo_id="lab/m0")
     hostile = "<script>alert(1)</script> & ]]>"
-    reports.report_model(model, reason=hostile, evidence="look", by=ada)
+    said = {"kind": "licence", "reason": hostile, "evidence": "look"}
+    reports.report(reports.Target(model), **said, by=ada)
     answer = client.get("/corrections.atom")
     assert "<script>" not in answer.text
     assert hostile in ElementTree.fromstring(answer.content).itertext()
@@ -220,11 +222,13 @@ def test_a_problem_is_reported_from_what_it_is_about(
     run = Run.objects.filter(variant__hub_model__repo_id="lab/m0").order_by("pk")[0]
     browser = client_of(ada)
     by_run = browser.get(f"/corrections/new?run={run.pk}")
-    assert f"http://testserver/runs/{run.pk} looks wrong" in by_run.text
+    assert f'href="/runs/{run.pk}"' in by_run.text
     assert "a number of" in by_run.text
     key = client.get("/corrections/new?task=facts&doc=facts:3")
     assert key["Location"] == "/tasks/facts/keys/question?doc=facts%3A3#report"
-    assert client.get("/corrections/new?task=facts")["Location"] == "/tasks/facts/keys"
+    of_benchmark = browser.get("/corrections/new?task=facts").text
+    assert "This is about the benchmark as a whole" in of_benchmark
+    assert 'href="/tasks/facts/keys"' in of_benchmark
     assert client.get("/corrections/new")["Location"].startswith("/accounts/login?next=")
     assert "Which model, run or benchmark" in browser.get("/corrections/new").text
     for about, leads in (

@@ -15,8 +15,8 @@ from django.test import Client
 
 from leaderboard.accounts.told import kept_of
 from leaderboard.corrections import reports, rulings
-from leaderboard.corrections.reports import Refused, cleaned
-from leaderboard.models import Departure, Flag, HubModel, Role, Run, Suite, User, give
+from leaderboard.corrections.reports import Refused, Target, cleaned
+from leaderboard.models import HubModel, Recall, Report, Role, Run, Suite, User, give
 from leaderboard.models.run import State
 from leaderboard.queue import claims, reruns
 from leaderboard.submissions import submit as submissions
@@ -27,7 +27,11 @@ from tests.leaderboard.rows import once_per_module
 
 pytestmark = pytest.mark.django_db
 
-REPORT = {"reason": "It was trained on the questions", "evidence": "See https://example.org/paper"}
+REPORT = {
+    "kind": "contamination",
+    "reason": "It was trained on the questions",
+    "evidence": "See https://example.org/paper",
+}
 WORDS = "It was a draft, and a better one is coming"
 CHANGE = "/corrections/new?kind=wish&model=lab/one"
 
@@ -82,11 +86,11 @@ def ranks(suite: Suite) -> dict[str, int]:
 # Numbers
 
 
-def reported(by: User, repo_id: str = "lab/one") -> Flag:
-    return reports.report_model(model(repo_id), **REPORT, by=by)
+def reported(by: User, repo_id: str = "lab/one") -> Report:
+    return reports.report(Target(model(repo_id)), **REPORT, by=by)
 
 
-def send(by: User, report: Flag, ruling: dict[str, str]) -> Any:
+def send(by: User, report: Report, ruling: dict[str, str]) -> Any:
     return client_of(by).post(f"/corrections/reports/{report.pk}/rule", ruling)
 
 
@@ -101,7 +105,7 @@ def test_a_flag_goes_from_the_models_page_to_the_public_log(ada: User, client: C
     signed_in = client_of(ada)
     assert signed_in.get("/corrections/new?model=lab/one").status_code == 200
     answer = signed_in.post("/corrections/new?model=lab/one", REPORT)
-    made = Flag.objects.get()
+    made = Report.objects.get()
     assert answer["Location"] == f"/corrections/reports/{made.pk}"
     assert REPORT["reason"] in client.get("/corrections").text, "the kept page is made anew"
     page = client.get(f"/corrections/reports/{made.pk}").text
@@ -117,7 +121,7 @@ def test_an_upheld_flag_marks_the_model_and_its_row_stays(
     made = reported(ada)
     words = "its card names the test set"
     answer = client_of(mo).post(
-        f"/corrections/reports/{made.pk}/rule", {"state": "upheld", "words": words}
+        f"/corrections/reports/{made.pk}/rule", {"ruling": "uphold", "words": words}
     )
     assert answer["Location"] == f"/corrections/reports/{made.pk}"
     assert mark() == words
@@ -138,13 +142,13 @@ def test_a_lifted_flag_takes_its_mark_away_and_stays_listed(
     ada: User, bo: User, mo: User, client: Client
 ) -> None:
     first, second = reported(ada), reported(bo)
-    rulings.rule(first, "upheld", "copied answers", by=mo)
-    rulings.rule(second, "upheld", "copied weights", by=mo)
+    rulings.rule(first, "uphold", "copied answers", by=mo)
+    rulings.rule(second, "uphold", "copied weights", by=mo)
     assert mark() == "copied weights"
-    rulings.rule(second, "lifted", "the weights are its own", by=mo)
+    rulings.rule(second, "lift", "the weights are its own", by=mo)
     assert mark() == "copied answers", "the other one stands"
     HubModel.objects.filter(repo_id="lab/one").update(flag_reason="by the operator")
-    rulings.rule(first, "lifted", "and the answers", by=mo)
+    rulings.rule(first, "lift", "and the answers", by=mo)
     assert mark() == "by the operator", "a mark that no flag made is left"
     assert "the weights are its own" in client.get("/corrections").text
 
@@ -153,8 +157,8 @@ def test_a_dismissed_flag_changes_nothing_and_a_withheld_one_shows_no_text(
     ada: User, bo: User, mo: User, client: Client
 ) -> None:
     first, second = reported(ada), reported(bo)
-    rulings.rule(first, "dismissed", "the paper is about another model", by=mo)
-    rulings.rule(second, "withheld", "it insults people", by=mo)
+    rulings.rule(first, "dismiss", "the paper is about another model", by=mo)
+    rulings.rule(second, "withhold", "it insults people", by=mo)
     assert mark() == ""
     for address in (f"/corrections/reports/{second.pk}", "/corrections?state=closed"):
         page = client.get(address).text
@@ -167,21 +171,21 @@ def test_a_dismissed_flag_changes_nothing_and_a_withheld_one_shows_no_text(
 
 def test_what_is_final_is_decided_once(ada: User, mo: User) -> None:
     made = reported(ada)
-    rulings.rule(made, "dismissed", "no", by=mo)
+    rulings.rule(made, "dismiss", "no", by=mo)
     again = client_of(mo).post(
-        f"/corrections/reports/{made.pk}/rule", {"state": "upheld", "words": "yes"}
+        f"/corrections/reports/{made.pk}/rule", {"ruling": "uphold", "words": "yes"}
     )
     assert again.status_code == 409
-    stale = Flag.objects.get(pk=made.pk)
+    stale = Report.objects.get(pk=made.pk)
     stale.state = "open"
     with pytest.raises(Refused, match="meanwhile"):
-        rulings.rule(stale, "upheld", "yes", by=mo)
+        rulings.rule(stale, "uphold", "yes", by=mo)
     assert mark() == ""
 
 
 def test_nobody_decides_in_their_own_matter(lab: User, mo: User, ada: User) -> None:
     own = reported(mo)
-    decision = {"state": "upheld", "words": "yes"}
+    decision = {"ruling": "uphold", "words": "yes"}
     assert send(mo, own, decision).status_code == 403
     give(lab, Role.MODERATOR)
     of_ada = reported(ada)
@@ -197,7 +201,7 @@ def test_author_moderator_and_who_raised_it_answer_and_nobody_else(
 ) -> None:
     made = reported(ada)
     address = f"/corrections/reports/{made.pk}/answer"
-    for user, side in ((lab, "author of the model"), (mo, "moderator"), (ada, "raised it")):
+    for user, side in ((lab, "author of the model"), (mo, "moderator"), (ada, "reported it")):
         assert client_of(user).post(address, {"text": f"says {user}"}).status_code == 302
         page = text_of(client.get(f"/corrections/reports/{made.pk}").text, between="")
         assert f"{user}, {side}" in page
@@ -226,7 +230,7 @@ def test_an_account_flags_a_model_once_at_a_time_and_so_many_in_a_day(
     refused = client.post("/corrections/new?model=lab/two", REPORT)
     assert refused.status_code == 429
     assert REPORT["evidence"] in refused.text
-    assert Flag.objects.count() == 1
+    assert Report.objects.count() == 1
 
 
 def test_what_is_wrong_with_a_flag_stands_at_its_field(ada: User) -> None:
@@ -240,7 +244,7 @@ def test_what_is_wrong_with_a_flag_stands_at_its_field(ada: User) -> None:
         answer = client_of(ada).post("/corrections/new?model=lab/one", {**REPORT, **fields})
         assert answer.status_code == 422, fields
         assert said in answer.text
-    assert not Flag.objects.exists()
+    assert not Report.objects.exists()
 
 
 def test_hostile_words_are_words_everywhere_and_what_people_write_is_kept(
@@ -252,16 +256,17 @@ def test_hostile_words_are_words_everywhere_and_what_people_write_is_kept(
     client_of(ada).post(
         "/corrections/new?model=lab/one",
         {
+            "kind": "licence",
             "reason": f"{evil}\u202e\u0008",
             "evidence": f'{evil}\r\n\r\n\r\n\r\njavascript:alert(2) https://e.org/"onclick=x '
             + "W" * 900,
         },
     )
-    made = Flag.objects.get()
+    made = Report.objects.get()
     assert "\u202e" not in made.reason
     assert "\u0008" not in made.reason
     client_of(mo).post(f"/corrections/reports/{made.pk}/answer", {"text": evil})
-    send(mo, made, {"state": "upheld", "words": evil})
+    send(mo, made, {"ruling": "uphold", "words": evil})
     make.publish(ranked)
     for address in ("/corrections", f"/corrections/reports/{made.pk}", "/", "/models/lab/one"):
         page = client.get(address).text
@@ -273,9 +278,69 @@ def test_hostile_words_are_words_everywhere_and_what_people_write_is_kept(
     assert client_of(ada).get("/corrections/new?model=%3Cscript%3E").status_code == 404
     for state in ("", "sideways", "open"):
         decided = client_of(mo).post(
-            f"/corrections/reports/{made.pk}/rule", {"state": state, "words": "x"}
+            f"/corrections/reports/{made.pk}/rule", {"ruling": state, "words": "x"}
         )
         assert decided.status_code in (409, 422)
+
+
+def test_what_it_is_about_stands_with_the_report_and_in_the_log(ada: User, client: Client) -> None:
+    browser = client_of(ada)
+    refused = browser.post("/corrections/new?model=lab/one", REPORT | {"kind": "wish"})
+    assert refused.status_code == 422
+    assert "Choose what it is about" in refused.text
+    browser.post("/corrections/new?model=lab/one", REPORT | {"kind": "licence"})
+    made = Report.objects.get()
+    assert "Licence: lab/one" in text_of(client.get(made.get_absolute_url()).text, between="")
+    assert "Licence" in client.get("/corrections?kind=licence").text
+    assert REPORT["reason"] not in client.get("/corrections?kind=contamination").text
+
+
+def test_a_benchmark_is_reported_as_a_whole_and_a_ruling_marks_no_model(
+    ada: User, bo: User, mo: User, client: Client
+) -> None:
+    browser = client_of(ada)
+    answer = browser.post("/corrections/new?task=facts", REPORT)
+    made = Report.objects.get()
+    assert (made.task.name, made.hub_model, made.kind) == ("facts", None, "contamination")
+    assert answer["Location"] == made.get_absolute_url()
+    again = browser.post("/corrections/new?task=facts", REPORT)
+    assert (again.status_code, "there is no ruling yet" in again.text) == (409, True)
+    assert client_of(bo).get(made.get_absolute_url()).status_code == 200
+    page = client_of(mo).get(made.get_absolute_url()).text
+    assert "it is noted here, and nothing else changes" in page
+    send(mo, made, {"ruling": "uphold", "words": "true, its authors say so"})
+    assert "true, its authors say so" in client.get("/corrections?task=facts").text
+    assert not HubModel.objects.exclude(flag_reason="").exists()
+
+
+def test_an_operator_recalls_the_run_that_was_reported_and_lifting_undoes_it(
+    ada: User, mo: User, client: Client, ranked: Suite
+) -> None:
+    run = Run.objects.filter(variant__hub_model=model()).order_by("pk")[0]
+    client_of(ada).post(f"/corrections/new?run={run.pk}", REPORT)
+    made = Report.objects.get()
+    assert made.run == run
+    ruling = {"ruling": "recall", "words": "its answers were cut off"}
+    assert send(mo, made, ruling).status_code == 409, "moderators recall nothing"
+    op = User.objects.create_user("op")
+    give(op, Role.OPERATOR)
+    assert send(op, made, ruling).status_code == 302
+    run.refresh_from_db()
+    assert (run.state, run.recall.reason, run.recall.by) == ("recalled", ruling["words"], "op")
+    assert made.rulings.get().recall == run.recall
+    assert mark() == "", "the model keeps its name"
+    page = client.get(made.get_absolute_url()).text
+    assert run.recall.get_absolute_url() in page
+    assert "upheld: the result is recalled" in page
+    lift = {"ruling": "lift", "words": "they were whole"}
+    assert send(mo, made, lift).status_code == 409
+    assert send(op, made, lift).status_code == 302
+    run.refresh_from_db()
+    assert run.state == "done"
+    assert Recall.objects.get().undone_why == "they were whole"
+    page = text_of(client.get(made.get_absolute_url()).text)
+    assert "its answers were cut off" in page, "nothing that was said is lost"
+    assert "they were whole" in page
 
 
 # Authors’ wishes
@@ -415,7 +480,7 @@ def test_it_is_done_once_and_what_is_wrong_stands_at_its_field(lab: User) -> Non
     assert "out of the ranking already" in again.text
     with pytest.raises(Refused):
         rulings.take_out(model(), WORDS, by=lab)
-    assert Departure.objects.count() == 1
+    assert Report.objects.filter(kind="wish").count() == 1
     for address in ("/corrections?kind=wish", "/models/lab/one", CHANGE):
         page = author.get(address).text
         assert "<script>alert" not in page
@@ -447,8 +512,8 @@ def test_a_deleted_account_leaves_its_flags_and_departures_without_its_name(
     made = reported(lab, "lab/two")
     rulings.take_out(model(), WORDS, by=lab)
     told = client_of(lab).get("/account/export.json").json()
-    assert [one["reason"] for one in told["flags"]] == [REPORT["reason"]]
-    assert [one["words"] for one in told["departures"]] == [WORDS]
+    assert [one["reason"] for one in told["reports"] if one["kind"] != "wish"] == [REPORT["reason"]]
+    assert [one["words"] for one in told["rulings"]] == [WORDS]
     client_of(lab).post("/account/delete", {"name": "lab-here"})
     for address in (f"/corrections/reports/{made.pk}", "/corrections?kind=wish"):
         page = client.get(address).text

@@ -547,7 +547,7 @@ def test_whoever_thinks_a_number_is_wrong_finds_the_run_in_the_form(
     link = re.search(r'href="(/corrections/new[^"]+)"', get(client, f"/runs/{done.pk}"))
     client.force_login(User.objects.create_user("ada"))
     form = client.get(html_module.unescape(link[1])).text
-    assert f"http://testserver/runs/{done.pk} looks wrong" in form
+    assert f'href="/runs/{done.pk}"' in form
     assert client.get(f"/corrections/new?run={uuid4()}").status_code == 404
 
 
