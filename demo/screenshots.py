@@ -65,10 +65,8 @@ FIXED = {
     "charts-agreement": "/charts-agreement",
     "charts-questions": "/charts-questions",
     "charts-spread": "/charts-spread",
-    "court": "/court",
-    "flags": "/flags",
-    "recalls": "/recalls",
-    "departures": "/departures",
+    "corrections": "/corrections",
+    "recalls": "/corrections?kind=recall",
     "method": "/method",
     "about": "/about",
     "changelog": "/changelog",
@@ -89,8 +87,8 @@ FOLLOWED = (
     ("suite", r"/tasks/.+", "task"),
     ("task", r"/tasks/.+/keys", "keys"),
     ("keys", r"/tasks/.+/keys/question\?.+", "key"),
-    ("flags", r"/flags/\d+", "flag"),
-    ("recalls", r"/recalls/\d+", "recall"),
+    ("corrections", r"/corrections/reports/\d+", "report"),
+    ("recalls", r"/corrections/recalls/\d+", "recall"),
     ("suite", r"/suites/[^/]+@[^/]+", "suite-other-version"),
 )
 

@@ -12,7 +12,9 @@ from django.db.models import Model, QuerySet
 from django.http import HttpRequest
 from django.utils.text import Truncator
 
-from leaderboard import models, recalls
+from leaderboard import models
+from leaderboard.corrections import recalls
+from leaderboard.corrections.reports import Refused
 from leaderboard.queue import claims, reruns
 from leaderboard.submissions import submit
 
@@ -189,7 +191,7 @@ class RecallForm(forms.ModelForm):  # type: ignore[type-arg]
             return given
         try:
             found = recalls.look(given["kind"], given["names"].splitlines())
-        except recalls.Refused as problem:
+        except Refused as problem:
             raise forms.ValidationError(str(problem)) from None
         if given["only_look"] or not (found.stand or found.past):
             raise forms.ValidationError(
@@ -247,7 +249,7 @@ class RecallAdmin(ReadOnly):
             try:
                 n = recalls.undo(made, reason=reason, by=by)
                 self.message_user(request, f"Recall {made.pk} is undone: {n} results stand again.")
-            except recalls.Refused as problem:
+            except Refused as problem:
                 self.message_user(request, str(problem), messages.ERROR)
 
     @admin.action(permissions=["operate"], description="Queue what nothing waits to replace")
@@ -256,43 +258,32 @@ class RecallAdmin(ReadOnly):
             try:
                 n = recalls.again(made, by=request.user.get_username())
                 self.message_user(request, f"Recall {made.pk}: {n} runs are queued.")
-            except recalls.Refused as problem:
+            except Refused as problem:
                 self.message_user(request, str(problem), messages.ERROR)
 
 
-@admin.register(models.Flag)
-class FlagAdmin(ReadOnly):
-    """Raised, answered and decided on the site's own pages."""
+@admin.register(models.Report)
+class ReportAdmin(ReadOnly):
+    """Made, answered and ruled on at the site's own pages."""
 
-    list_display = ("hub_model", "reason", "by", "at", "state", "decided_by")
-    list_filter = ("state",)
-    search_fields = ("hub_model__repo_id", "reason", "by__username")
-    list_select_related = ("hub_model", "by", "decided_by")
-
-
-@admin.register(models.FlagAnswer)
-class FlagAnswerAdmin(ReadOnly):
-    list_display = ("flag", "by", "side", "text", "at")
-    list_select_related = ("flag__hub_model", "by")
+    list_display = ("kind", "hub_model", "task", "reason", "by", "at", "state")
+    list_filter = ("kind", "state")
+    search_fields = ("hub_model__repo_id", "task__name", "reason", "by__username")
+    list_select_related = ("hub_model", "task", "by")
 
 
-@admin.register(models.Departure)
-class DepartureAdmin(ReadOnly):
-    """Begun and ended by authors and moderators on the model's own form."""
-
-    list_display = ("hub_model", "words", "by", "side", "at", "ended", "ended_by")
-    search_fields = ("hub_model__repo_id", "words", "by__username")
-    list_select_related = ("hub_model", "by", "ended_by")
+@admin.register(models.ReportAnswer)
+class ReportAnswerAdmin(ReadOnly):
+    list_display = ("report", "by", "side", "text", "at")
+    list_select_related = ("report__hub_model", "report__task", "by")
 
 
 @admin.register(models.Ruling)
 class RulingAdmin(ReadOnly):
-    """Given, withdrawn and struck on the pages of the key court."""
-
-    list_display = ("task", "part", "doc_id", "verdict", "by", "at", "ending")
-    list_filter = ("verdict", "ending")
-    search_fields = ("task__name", "reason", "by__username")
-    list_select_related = ("task", "by")
+    list_display = ("report", "effect", "words", "by", "side", "at", "undone")
+    list_filter = ("effect",)
+    search_fields = ("words", "by__username")
+    list_select_related = ("report__hub_model", "report__task", "by")
 
 
 @admin.register(models.PoolOrder)

@@ -1,6 +1,6 @@
 """The administration's first page: what an operator looks for in the morning, from the rows.
 
-Failures by cause, boards that cannot be built, reports that nobody has decided, workers and disk.
+Failures by cause, boards that cannot be built, reports that wait for a ruling, workers and disk.
 Each part is shown to accounts that may view its table, and leads to the rows behind it.
 """
 
@@ -21,7 +21,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from leaderboard.health import stand
-from leaderboard.models import BoardFault, Flag, Run, Worker
+from leaderboard.models import BoardFault, Report, Run, Worker
 from leaderboard.models.run import ErrorClass, State
 from leaderboard.samples import Folder
 from leaderboard.samples import store as artifacts
@@ -98,9 +98,10 @@ def disks() -> Iterator[Disk]:
 
 
 def reports() -> dict[str, Any]:
-    """How many reports nobody has decided, and since when the oldest waits."""
-    undecided = Flag.objects.filter(state=Flag.State.OPEN).order_by()
-    return undecided.aggregate(n=Count("pk"), oldest=Min("at"))
+    """How many reports no moderator has ruled on, and since when the oldest waits; reports on keys
+    need no ruling."""
+    waiting = Report.objects.filter(state=Report.State.OPEN).exclude(kind=Report.Kind.KEY)
+    return waiting.order_by().aggregate(n=Count("pk"), oldest=Min("at"))
 
 
 def workers(now: datetime) -> dict[str, Any]:
@@ -126,7 +127,7 @@ class OperatorSite(AdminSite):
             parts["causes"] = causes(now)
             parts["faults"] = BoardFault.objects.select_related("suite")
             parts["disks"] = list(disks())
-        if may_view("leaderboard.view_flag"):
+        if may_view("leaderboard.view_report"):
             parts["reports"] = reports()
         if may_view("leaderboard.view_worker"):
             parts["workers"] = workers(now)

@@ -20,14 +20,12 @@ from leaderboard.charts.against import AXES
 from leaderboard.compare import download as compare_download
 from leaderboard.compare import picture as compare_picture
 from leaderboard.compare import view as compare
-from leaderboard.court import download as court_download
-from leaderboard.court import page as court
-from leaderboard.flags import departures_page as departures
-from leaderboard.flags import page as flags
+from leaderboard.corrections import download as key_reports
+from leaderboard.corrections import key_page
+from leaderboard.corrections import page as corrections
 from leaderboard.model_pages import page as model
 from leaderboard.model_pages import sharing as model_sharing
 from leaderboard.queue import page as queue
-from leaderboard.recalls import page as recalls
 from leaderboard.runs import downloads, recount
 from leaderboard.runs import page as run
 from leaderboard.runs import picture as run_picture
@@ -42,7 +40,29 @@ from leaderboard.tasks import suite_page
 from leaderboard.texts import page as texts
 from leaderboard.web import service
 
+MOVED = [
+    path("flags", partial(corrections.moved, kind="number")),
+    path("flags/new", partial(corrections.moved, to="report-new")),
+    path("flags/<int:number>", RedirectView.as_view(pattern_name="report", permanent=True)),
+    path("departures", partial(corrections.moved, kind="wish")),
+    path("departures/change", partial(corrections.moved, to="report-new", kind="wish")),
+    path("recalls", partial(corrections.moved, kind="recall")),
+    path("recalls/<int:number>", RedirectView.as_view(pattern_name="recall", permanent=True)),
+    path("court", partial(corrections.moved, kind="key")),
+    *(
+        path(
+            f"court.{form}",
+            RedirectView.as_view(
+                pattern_name=f"corrections-keys-{form}", permanent=True, query_string=True
+            ),
+        )
+        for form in corrections.FILES
+    ),
+]
+"""Addresses of before, which lead to where their pages are now."""
+
 urlpatterns = [
+    *MOVED,
     path("", board.board, name="board"),
     *table_file.addresses("board", download.file),
     path("styles", styles.styles, name="styles"),
@@ -88,18 +108,15 @@ urlpatterns = [
     path("pool", queue.pool, name="pool"),
     path("pool/orders", queue.tell, name="pool-orders"),
     path("backends", backends.backends, name="backends"),
-    path("recalls", recalls.recalls, name="recalls"),
-    path("recalls/<int:number>", recalls.recall, name="recall"),
-    path("flags", flags.flags, name="flags"),
-    path("flags/new", flags.new, name="flag-new"),
-    path("flags/<int:number>", flags.flag, name="flag"),
-    path("departures", departures.log, name="departures"),
-    path("departures/change", departures.change, name="departure-change"),
-    path("flags/<int:number>/answer", flags.answer, name="flag-answer"),
-    path("flags/<int:number>/decide", flags.decide, name="flag-decide"),
-    path("court", court.court, name="court"),
-    *table_file.addresses("court", court_download.file),
-    path("court/<int:number>/end", court.end, name="ruling-end"),
+    path("corrections", corrections.corrections, name="corrections"),
+    path("corrections.atom", corrections.feed, name="corrections-feed"),
+    *table_file.addresses("corrections-keys", key_reports.file),
+    path("corrections/new", corrections.new, name="report-new"),
+    path("corrections/reports/<int:number>", corrections.report, name="report"),
+    path("corrections/reports/<int:number>/answer", corrections.answer, name="report-answer"),
+    path("corrections/reports/<int:number>/rule", corrections.rule, name="report-rule"),
+    path("corrections/keys/<int:number>/end", key_page.end, name="key-report-end"),
+    path("corrections/recalls/<int:number>", corrections.recall, name="recall"),
     path("suites", suite_page.suites, name="suites"),
     path("suites/<str:reference>", suite_page.suite, name="suite"),
     path("suites/<str:reference>/cite.bib", suite_page.cite, name="suite-cite"),
@@ -108,9 +125,9 @@ urlpatterns = [
     path("changelog", texts.changelog, name="changelog"),
     path("models/<path:repo_id>", model.model, name="model"),
     path("tasks/<path:name>/questions.parquet", task.questions_file, name="task-questions"),
-    path("tasks/<path:name>/keys", court.keys, name="task-keys"),
-    path("tasks/<path:name>/keys/question", court.key, name="task-key"),
-    path("tasks/<path:name>/keys/rule", court.rule, name="task-key-rule"),
+    path("tasks/<path:name>/keys", key_page.keys, name="task-keys"),
+    path("tasks/<path:name>/keys/question", key_page.key, name="task-key"),
+    path("tasks/<path:name>/keys/report", key_page.report_key, name="task-key-report"),
     path("tasks/<path:name>", task.task, name="task"),
     path("runs/<uuid:pk>", run.run, name="run"),
     path("gpu/<int:memory>", board.gpu, name="gpu"),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from leaderboard import disputed, recalls
 from leaderboard.accounts import endings
 from leaderboard.backends import agree
+from leaderboard.corrections import recalls, second_figures
 from leaderboard.hub import state as hub_state
 from leaderboard.queue import claims, live_workers
 from leaderboard.samples import costs
@@ -43,7 +43,7 @@ def sweep() -> None:
 for _name, _job in {
     "build_boards": recalls.build_boards,
     "analyse_items": items.analyse_due,
-    "leave_out_disputed": disputed.compute_due,
+    "leave_out_disputed": second_figures.compute_due,
     "compare_backends": agree.compare_due,
     "look_at_hub": hub_state.look,
     "tell_of_endings": endings.tell_due,

@@ -17,11 +17,10 @@ from leaderboard.accounts.private import private, signed_in
 from leaderboard.accounts.progress import with_progress
 from leaderboard.models import (
     ApiToken,
-    Departure,
-    Flag,
-    FlagAnswer,
     Notices,
     Quota,
+    Report,
+    ReportAnswer,
     Ruling,
     RunEvent,
     Submission,
@@ -105,26 +104,23 @@ def _all_of(user: User) -> dict[str, Any]:
             }
             for one in own.order_by("created", "pk")
         ],
-        "flags": list(
-            Flag.objects.filter(by=user)
+        "reports": list(
+            Report.objects.filter(by=user)
             .order_by("pk")
-            .values(*("id", "hub_model__repo_id", "reason", "evidence", "at", "state"))
+            .values(
+                *("id", "kind", "hub_model__repo_id", "run", "task__name", "task__version", "part"),
+                *("doc_id", "verdict", "answer", "reason", "evidence", "at", "state", "closed"),
+            )
         ),
-        "answers_to_flags": list(
-            FlagAnswer.objects.filter(by=user).order_by("pk").values("flag", "side", "text", "at")
-        ),
-        "departures": list(
-            Departure.objects.filter(by=user)
+        "answers_to_reports": list(
+            ReportAnswer.objects.filter(by=user)
             .order_by("pk")
-            .values(*("hub_model__repo_id", "words", "at", "ended"))
+            .values("report", "side", "text", "at")
         ),
         "rulings": list(
             Ruling.objects.filter(by=user)
             .order_by("pk")
-            .values(
-                *("id", "task__name", "task__version", "part", "doc_id", "verdict", "answer"),
-                *("reason", "source", "at", "ended", "ending"),
-            )
+            .values("report", "effect", "words", "side", "at", "undone")
         ),
         "votes": list(user.votes.order_by("created").values("submission", "created")),
     }

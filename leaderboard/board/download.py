@@ -18,8 +18,8 @@ from leaderboard.board.query import BoardQuery, chosen_board
 from leaderboard.board.table import seconds_of
 from leaderboard.board.view import View, view_of
 from leaderboard.catalogue import newest_suite
-from leaderboard.disputed import Seconds
 from leaderboard.snapshot import Refused, TableFile, table_file
+from leaderboard.snapshot.adjusted import AdjustedScores
 
 BATCH = 500
 """Rows that are made at a time."""
@@ -111,7 +111,7 @@ def _ranks(seen: View, rows: NDArray[np.intp]) -> dict[str, pa.Array]:
     return {name: pa.array(array[rows], mask=none) for name, array in arrays.items()}
 
 
-def _disputed(seconds: Mapping[int, Seconds]) -> dict[str, Any]:
+def _disputed(seconds: Mapping[int, AdjustedScores]) -> dict[str, Any]:
     """How many questions are disputed, and what moves on with every second figure."""
     if not seconds:
         return {}
@@ -122,7 +122,7 @@ def _disputed(seconds: Mapping[int, Seconds]) -> dict[str, Any]:
 
 
 def _second_figures(
-    seen: View, seconds: Mapping[int, Seconds], rows: Sequence[int]
+    seen: View, seconds: Mapping[int, AdjustedScores], rows: Sequence[int]
 ) -> dict[str, pa.Array]:
     """Value, bounds and questions of scores without the disputed ones; empty where there is none.
 

@@ -26,7 +26,6 @@ from leaderboard.board.filters import facets_of
 from leaderboard.board.query import CHANCE, COMPACT, BoardQuery
 from leaderboard.board.search import precision_of
 from leaderboard.board.view import AVERAGE, MODEL, View, span_among
-from leaderboard.disputed import Seconds, mark, of_board
 from leaderboard.models import HubModel
 from leaderboard.models.run import lengths_of
 from leaderboard.models.task import Style, is_share
@@ -41,6 +40,7 @@ from leaderboard.snapshot import (
     positions,
     run_urls,
 )
+from leaderboard.snapshot.adjusted import AdjustedScores, mark, of_board
 from leaderboard.templatetags.design import monogram, style_sign
 from leaderboard.templatetags.figures import (
     decimals_of,
@@ -266,7 +266,9 @@ def _aria_sort(view: View, key: str) -> str:
     return ("ascending" if view.ascending else "descending") if view.sort_key == key else ""
 
 
-def _column_heads(view: View, seconds: dict[int, Seconds], marks: dict[str, str]) -> list[Head]:
+def _column_heads(
+    view: View, seconds: dict[int, AdjustedScores], marks: dict[str, str]
+) -> list[Head]:
     # Made once: an address takes longer to make than all else in a head.
     sort_url, task_url = _sort_url(view, _HERE), reverse("task", args=[_HERE])
     columns = [view.board.columns[place] for place in view.columns]
@@ -365,7 +367,7 @@ def average_of_chance(view: View) -> float | None:
 # Cells
 
 
-def seconds_of(view: View, rows: Sequence[int]) -> dict[int, Seconds]:
+def seconds_of(view: View, rows: Sequence[int]) -> dict[int, AdjustedScores]:
     """By column the scores without disputed questions: they rank nothing and are told beside the
     first. What is disputed now says nothing of a past day, nor of scores from chance."""
     if view.query.moment or view.scale == CHANCE:
@@ -374,7 +376,7 @@ def seconds_of(view: View, rows: Sequence[int]) -> dict[int, Seconds]:
 
 
 def cells_by_column(
-    view: View, columns: Sequence[int], rows: Sequence[int], seconds: dict[int, Seconds]
+    view: View, columns: Sequence[int], rows: Sequence[int], seconds: dict[int, AdjustedScores]
 ) -> tuple[list[list[str]], bool]:
     """The cells of each column as HTML, and whether any number is marked CUT_SHORT."""
     board, block = view.board, np.ix_(np.array(rows, np.intp), np.array(columns, np.intp))
@@ -466,7 +468,11 @@ def cell_urls(query: BoardQuery) -> str:
 
 
 def _remarks(
-    board: Board, place: int, rows: Sequence[int], lengths: NDArray[Any], seconds: Seconds | None
+    board: Board,
+    place: int,
+    rows: Sequence[int],
+    lengths: NDArray[Any],
+    seconds: AdjustedScores | None,
 ) -> tuple[dict[int, str], dict[int, str]]:
     """By row what a number says where one points at it, as an attribute; and the mark beside it."""
     told: dict[int, list[str]] = {}

@@ -24,8 +24,6 @@ from django.utils.safestring import SafeString, mark_safe
 from evalcore.lengths import NAMES
 from evalcore.stats import Interval
 from leaderboard.board import CUT_SHORT
-from leaderboard.disputed import Second, mark, of_variants
-from leaderboard.disputed import over_draws as disputed_over_draws
 from leaderboard.model_pages.standing import Position
 from leaderboard.models import Result, Run, Suite, SuiteEntry, Variant
 from leaderboard.models.run import lengths_of, run_url
@@ -39,6 +37,8 @@ from leaderboard.snapshot import (
     mean_of_draws,
     positions,
 )
+from leaderboard.snapshot.adjusted import AdjustedScore, mark, of_variants
+from leaderboard.snapshot.adjusted import over_draws as adjusted_over_draws
 from leaderboard.templatetags.design import style_sign
 from leaderboard.templatetags.figures import (
     bounds_in,
@@ -77,7 +77,7 @@ class Cell:
     """Of each draw of examples; empty where there is no number."""
     column: int | None = None
     """Of the board of every style, where the number stands there."""
-    second: Second | None = None
+    second: AdjustedScore | None = None
     """Without the questions whose keys are disputed."""
 
 
@@ -240,12 +240,12 @@ def _over_draws(cells: Sequence[Cell]) -> Cell:
     return Cell(first.entry, Standing.SCORED, score, first.run, runs)
 
 
-def _with_second(cell: Cell, seconds: Mapping[tuple[UUID, str, str], Second]) -> Cell:
+def _with_second(cell: Cell, seconds: Mapping[tuple[UUID, str, str], AdjustedScore]) -> Cell:
     if not seconds or not cell.runs:
         return cell
     entry = cell.entry
     draws = [seconds.get((run, entry.metric, entry.filter)) for run in cell.runs]
-    return replace(cell, second=disputed_over_draws(draws))
+    return replace(cell, second=adjusted_over_draws(draws))
 
 
 class Table(NamedTuple):

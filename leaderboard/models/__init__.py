@@ -2,13 +2,13 @@
 
 from leaderboard.models.agreement import Agreement
 from leaderboard.models.cost import RunCost
-from leaderboard.models.departure import Departure
+from leaderboard.models.disputed import DisputedSet, SecondFigure
 from leaderboard.models.edition import Edition
-from leaderboard.models.flag import Flag, FlagAnswer
 from leaderboard.models.notice import EndNotice, Notices
 from leaderboard.models.order import PoolOrder
 from leaderboard.models.quota import Quota
 from leaderboard.models.recall import Recall
+from leaderboard.models.report import Report, ReportAnswer, Ruling
 from leaderboard.models.rerun import Rerun
 from leaderboard.models.role import (
     Role,
@@ -20,7 +20,6 @@ from leaderboard.models.role import (
     may_withdraw,
     role_of,
 )
-from leaderboard.models.ruling import DisputedSet, Ruling, SecondFigure
 from leaderboard.models.run import LIVE, MEASURED, Artifact, Result, Run, RunEvent, Worker
 from leaderboard.models.snapshot import BoardFault, BoardSnapshot
 from leaderboard.models.submission import Submission, User, Vote
@@ -41,12 +40,9 @@ __all__ = [
     "Artifact",
     "BoardFault",
     "BoardSnapshot",
-    "Departure",
     "DisputedSet",
     "Edition",
     "EndNotice",
-    "Flag",
-    "FlagAnswer",
     "HubModel",
     "ItemAnalysis",
     "Notices",
@@ -54,6 +50,8 @@ __all__ = [
     "QuestionSet",
     "Quota",
     "Recall",
+    "Report",
+    "ReportAnswer",
     "Rerun",
     "Result",
     "Role",

@@ -67,7 +67,7 @@ class HubModel(OfBoards):
     flag_reason = models.CharField(max_length=500, blank=True)
     """Why its numbers should not be trusted; a flagged model has no rank."""
     departed = models.BooleanField(default=False)
-    """Whether its author took it out of the ranking (`Departure`): no rank, no new runs."""
+    """Whether its author took it out of the ranking (`Ruling`): no rank, no new runs."""
     hub_state = models.CharField(max_length=16, choices=HubState.choices, default=HubState.PRESENT)
     renamed_to = models.CharField(max_length=200, blank=True)
     released = models.DateTimeField(null=True, blank=True)

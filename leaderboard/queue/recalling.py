@@ -6,7 +6,7 @@ forgets a recalled one without knowing of recalls.
 A run that ends looks which recalls stand (`at_birth`), and a recall looks which runs have ended
 (`take`). So that no run slips through between, which recalls stand changes only while no run is in
 the middle of ending: `recalls_stay` for the run, `recalls_change` for the recall, which then begins
-to stand by a transaction of its own, and takes what had ended in the next.
+to stand by a transaction of its own, and takes what had ended in the next ones.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from leaderboard.models import Agreement, Recall, Run
 from leaderboard.models.run import WAITING, State
 from leaderboard.queue.history import NOBODY, tell
 
-AT_ONCE = 1_000
-"""Primary keys in one query."""
+BATCH_SIZE = 1_000
+"""Runs that are taken in one transaction, and primary keys in one query."""
 WHICH_STAND, ONE_TAKES = 0x504C_5243, 0x504C_5244
 """Locks of PostgreSQL that are of no row. SQLite needs none: it has one writer at a time."""
 OF_PAST = (State.DONE, State.SUPERSEDED)
@@ -70,28 +70,27 @@ def concerned(kind: str, named: Iterable[str]) -> QuerySet[Run]:
     return measured.filter(Q(pk__in=ids) | Q(pk__in=with_file))
 
 
-def take(runs: QuerySet[Run], recall: Recall) -> list[Run]:
-    """Recall those that nobody recalled yet; the ones that stood until now. The caller is
-    `changing`."""
-    # Locked, since a rerun may take the place of one right now: then it is found among the past.
-    free = runs.filter(recall=None).select_for_update(of=("self",), no_key=True)
-    stood = list(
-        free.filter(state=State.DONE).select_related("task", "variant").order_by("finished", "pk")
+def take(recall: Recall) -> list[Run]:
+    """Recall the next BATCH_SIZE of the runs that it names and nobody recalled yet.
+
+    Returns them in the states that they were in. The caller is `changing`, and began with
+    `one_takes`.
+    """
+    free = (
+        concerned(recall.kind, recall.named).filter(recall=None).select_related("task", "variant")
     )
-    past = list(free.filter(state=State.SUPERSEDED).order_by("pk").values_list("pk", flat=True))
-    for part in _parts([run.pk for run in stood]):
-        Run.objects.filter(pk__in=part, state=State.DONE).update(
-            state=State.RECALLED, recall=recall
-        )
-        # What was shown of these answers says nothing of others.
-        Agreement.objects.filter(Q(run__in=part) | Q(reference__in=part)).delete()
-    for part in _parts(past):
-        Run.objects.filter(pk__in=part).update(recall=recall)
-    for run in stood:
-        run.state, run.recall = State.RECALLED, recall
+    # Locked, since a rerun may take the place of one right now: then it is found among the past.
+    runs = list(free.select_for_update(of=("self",), no_key=True).order_by("pk")[:BATCH_SIZE])
+    stood = [run for run in runs if run.state == State.DONE]
+    keys = [run.pk for run in stood]
+    Run.objects.filter(pk__in=keys, state=State.DONE).update(state=State.RECALLED, recall=recall)
+    # What was shown of these answers says nothing of others.
+    Agreement.objects.filter(Q(run__in=keys) | Q(reference__in=keys)).delete()
+    past = [run.pk for run in runs if run.state == State.SUPERSEDED]
+    Run.objects.filter(pk__in=past).update(recall=recall)
     tell(stood, State.RECALLED, by=recall.by, why=recall.reason)
-    Recall.objects.filter(pk=recall.pk).update(results=F("results") + len(stood) + len(past))
-    return stood
+    Recall.objects.filter(pk=recall.pk).update(results=F("results") + len(runs))
+    return runs
 
 
 def at_birth(run: Run) -> None:
@@ -128,5 +127,5 @@ def put_back(recall: Recall, *, by: str, why: str) -> list[Run]:
 
 
 def _parts(keys: Sequence[UUID]) -> Iterator[Sequence[UUID]]:
-    for start in range(0, len(keys), AT_ONCE):
-        yield keys[start : start + AT_ONCE]
+    for start in range(0, len(keys), BATCH_SIZE):
+        yield keys[start : start + BATCH_SIZE]

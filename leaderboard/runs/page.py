@@ -24,7 +24,6 @@ from django.urls import reverse
 
 from evalcore.record import RunRecord
 from evalcore.stats import Interval
-from leaderboard.disputed import of_results
 from leaderboard.models import Artifact, Result, Run
 from leaderboard.models.run import MEASURED
 from leaderboard.models.task import is_share
@@ -35,6 +34,7 @@ from leaderboard.runs.downloads import DIALECTS
 from leaderboard.runs.peers import Peers
 from leaderboard.samples import Damaged, Unavailable, as_written
 from leaderboard.samples import store as artifacts
+from leaderboard.snapshot.adjusted import of_results
 from leaderboard.stats import Standing
 from leaderboard.templatetags.figures import bounds_in, shown
 from leaderboard.web import Address, Scale, kept, part

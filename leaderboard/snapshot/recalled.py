@@ -17,6 +17,7 @@ from django.utils import timezone
 
 from evalcore.digest import digest_of
 from leaderboard.models import Recall, Run
+from leaderboard.queue import recalling
 from leaderboard.snapshot.cells import PLACE
 from leaderboard.snapshot.data import BestOf, Board, Flags, Ranks, Scores, Standing, StyleGap
 from leaderboard.snapshot.ranking import ranks_left
@@ -54,10 +55,17 @@ def shown(sha256: str, board: Board, recalls: Sequence[Recall]) -> Board:
 
 
 def _reasons(recalls: Sequence[Recall]) -> dict[bytes, str]:
-    """By run, as 16 bytes, why it was recalled."""
+    """By run, as 16 bytes, why it was recalled, or is about to be by a recall that still takes what
+    it names."""
     why = {recall.pk: recall.reason for recall in recalls}
     rows = Run.objects.filter(recall__in=why).values_list("pk", "recall")
-    return {pk.bytes: why[recall] for pk, recall in rows if recall is not None}
+    reasons = {pk.bytes: why[recall] for pk, recall in rows if recall is not None}
+    for recall in recalls:
+        if recall.settled is None:
+            left = recalling.concerned(recall.kind, recall.named).filter(recall=None)
+            for pk in left.values_list("pk", flat=True):
+                reasons.setdefault(pk.bytes, recall.reason)
+    return reasons
 
 
 def without(board: Board, reasons: dict[bytes, str]) -> Board:

@@ -11,11 +11,11 @@ from django.urls import reverse
 from django.utils.safestring import SafeString, mark_safe
 
 from leaderboard.board import BoardQuery, column_keys
-from leaderboard.disputed import Second, mark, of_board
 from leaderboard.models import Artifact, ItemAnalysis, Run, Suite, SuiteEntry, TaskVersion
 from leaderboard.models.task import Style, is_share
 from leaderboard.samples import excerpts
 from leaderboard.snapshot import OWN, Board, Column, Model, Score, published
+from leaderboard.snapshot.adjusted import AdjustedScore, mark, of_board
 from leaderboard.tasks import items
 from leaderboard.tasks.items import Table
 from leaderboard.web import Address, Part, part
@@ -230,7 +230,7 @@ def place_on(board: Board, entry: SuiteEntry) -> int | None:
     return next((at for at, column in columns if (column.benchmark, column.style) == asked), None)
 
 
-def _placed(board: Board, row: int, place: int, second: Second | None) -> Placed:
+def _placed(board: Board, row: int, place: int, second: AdjustedScore | None) -> Placed:
     score, run = board.score(row, place), board.run_id(row, place)
     if score is None:
         raise ValueError(f"row {row}: only models with a score are placed")

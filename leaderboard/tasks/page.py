@@ -18,12 +18,12 @@ from django.template.loader import render_to_string
 from django.utils.cache import get_conditional_response
 from django.views.decorators.http import require_safe
 
-from leaderboard.disputed import sets_of
 from leaderboard.models import ItemAnalysis, Run, Suite, SuiteEntry, TaskVersion
 from leaderboard.models import edition as editions
 from leaderboard.samples import Unavailable, excerpts
 from leaderboard.samples import store as artifacts
 from leaderboard.snapshot import Board
+from leaderboard.snapshot.adjusted import sets_of
 from leaderboard.tasks import column as task_column
 from leaderboard.tasks import items
 from leaderboard.tasks.health import Health

@@ -20,7 +20,7 @@ LAYERS = "css"
 """The folder of the layers' files, which are not served one by one."""
 PAGES = (
     *("board", "model", "compare", "run", "charts", "submit"),
-    *("queue", "texts", "styles", "tasks"),
+    *("queue", "texts", "styles", "tasks", "corrections"),
 )
 EARLIER_PAGES = ("samples", "queue", "several")
 STYLESHEETS = {

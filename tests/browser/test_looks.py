@@ -17,7 +17,7 @@ from playwright.sync_api import Page, expect
 from leaderboard.models import Role, Run, Suite, User, Variant
 from leaderboard.models.run import State
 from tests.browser.conftest import TINY, Open, signed_in
-from tests.browser.journeys import flag_a_model, leave_the_ranking_and_come_back, rule_on_a_key
+from tests.browser.journeys import leave_the_ranking_and_come_back, report_a_key, report_a_model
 from tests.browser.looks import (
     AXE,
     PHONE,
@@ -135,18 +135,18 @@ def test_signing_in_at_the_provider_leads_back_to_where_one_was(
 
 
 def test_flags_are_readable_in_every_look(visit: Open, look: Look) -> None:
-    flag_a_model(visit, look)
+    report_a_model(visit, look)
 
 
 def test_departures_are_readable_in_every_look(visit: Open, look: Look) -> None:
     leave_the_ranking_and_come_back(visit, look)
 
 
-def test_the_key_court_is_readable_in_every_look(visit: Open, look: Look) -> None:
-    rule_on_a_key(visit, look)
+def test_reports_on_keys_are_readable_in_every_look(visit: Open, look: Look) -> None:
+    report_a_key(visit, look)
 
 
-LISTS = ("run/", "user/", "flag/", "hubmodel/", "submission/", "ruling/")
+LISTS = ("run/", "user/", "report/", "hubmodel/", "submission/", "ruling/")
 # It would else read the sheets that Django's own import, by ways that the content policy forbids.
 WORST = """() => axe.run(document, { preload: false }).then(found => found.violations
   .filter(rule => ["serious", "critical"].includes(rule.impact))

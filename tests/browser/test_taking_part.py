@@ -14,7 +14,7 @@ from leaderboard.models import ApiToken, Notices, Recall, Role, Run, Submission,
 from leaderboard.models.run import State
 from leaderboard.queue import claims
 from tests.browser.conftest import TINY, Open, evaluate_the_rest, signed_in
-from tests.browser.journeys import flag_a_model, rule_on_a_key
+from tests.browser.journeys import report_a_key, report_a_model
 from tests.browser.looks import PHONE, look_once
 from tests.leaderboard import factories as make
 from tests.shots import Shots
@@ -258,15 +258,15 @@ def test_each_order_of_an_operator_does_what_it_says(visit: Open, shot: Shots) -
     page.get_by_label("Only look").press("Space")
     page.get_by_role("button", name="Save", exact=True).press("Enter")
     expect(page.get_by_text("are recalled")).to_be_visible()
-    page.goto(f"{site}/recalls/{Recall.objects.get().pk}")
+    page.goto(f"{site}/corrections/recalls/{Recall.objects.get().pk}")
     expect(page.get_by_text("Its answers were cut off.").first).to_be_visible()
     look_once(page, "a recall")
     shot(page, "recalled")
 
 
-def test_a_flag_leads_from_the_page_of_a_model_to_its_decision(visit: Open) -> None:
-    flag_a_model(visit, look_once)
+def test_a_report_leads_from_the_page_of_a_model_to_its_decision(visit: Open) -> None:
+    report_a_model(visit, look_once)
 
 
-def test_two_people_rule_on_a_key_a_second_figure_appears_and_goes(visit: Open) -> None:
-    rule_on_a_key(visit, look_once)
+def test_two_people_report_a_key_a_second_figure_appears_and_goes(visit: Open) -> None:
+    report_a_key(visit, look_once)

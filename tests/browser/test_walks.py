@@ -25,10 +25,8 @@ from django.test import Client
 from django.urls import path, reverse
 from playwright.sync_api import Browser, Page
 
-from leaderboard import court, disputed, recalls
-from leaderboard.court.bench import bench
-from leaderboard.flags import departures
-from leaderboard.flags import order as flags
+from leaderboard.corrections import recalls, reports, rulings, second_figures
+from leaderboard.corrections.questions import questions_of_task
 from leaderboard.models import (
     HubModel,
     Notices,
@@ -202,7 +200,7 @@ def with_a_recall() -> list[str]:
     made, _ = recalls.recall("runs", [str(run.pk)], reason="W" * 120, by="ada")
     make.publish(Suite.objects.get())
     own = [run.get_absolute_url(), made.get_absolute_url()]
-    return ["/recalls", *own, run.variant.hub_model.get_absolute_url(), "/"]
+    return ["/corrections", *own, run.variant.hub_model.get_absolute_url(), "/"]
 
 
 def test_axe_finds_a_planted_fault_again_and_again(chromium: Browser) -> None:
@@ -335,21 +333,25 @@ def hostile(site: Suite) -> list[str]:
         give(one, Role.MODERATOR)
     Submission.objects.update(submitter=by[0], requested_revision=EVIL[:200])
     model = HubModel.objects.get(repo_id="lab/texts")
-    raised = flags.raise_flag(model, reason=EVIL[:250], evidence=EVIL, by=by[0])
-    flags.answer(raised, EVIL, by=by[1])
-    flags.decide(raised, "upheld", EVIL[:250], by=by[1])
-    departures.leave(HubModel.objects.get(repo_id="lab/letters"), EVIL[:250], by=by[1])
-    asked = bench(run.task.name)
+    raised = reports.report(
+        reports.Target(model), kind="number", reason=EVIL[:250], evidence=EVIL, by=by[0]
+    )
+    reports.answer(raised, EVIL, by=by[1])
+    rulings.rule(raised, "uphold", EVIL[:250], by=by[1])
+    rulings.take_out(HubModel.objects.get(repo_id="lab/letters"), EVIL[:250], by=by[1])
+    asked = questions_of_task(run.task.name)
     label = asked.facts.label(3)
     for one in by:
         said = {"verdict": "wrong", "answer": EVIL[:200], "reason": EVIL[:500]}
-        court.rule(asked.question(label), **said, source="javascript:window.hacked=1", by=one)
-    disputed.compute_due()
+        said["evidence"] = "javascript:window.hacked=1"
+        reports.report_key(asked.question(label), **said, by=one)
+    second_figures.compute_due()
     make.publish(site)
     key = quote(run.task.name)
     return [
         *(f"/runs/{run.pk}?{urlencode({'doc': doc})}" for doc in range(2)),
-        *(f"/runs/{run.pk}?{urlencode({'q': EVIL})}", f"/flags/{raised.pk}", "/models/lab/evil"),
+        *(f"/runs/{run.pk}?{urlencode({'q': EVIL})}", "/models/lab/evil"),
+        *("/corrections", f"/corrections/reports/{raised.pk}"),
         *(f"/tasks/{key}/keys", f"/tasks/{key}/keys/question?{urlencode({'doc': label})}"),
         *(f"/{page}?{urlencode({'q': EVIL})}" for page in ("", "styles", "compare", "queue")),
         *(f"/submit?{urlencode({'model': EVIL, 'revision': EVIL})}", "/?cols=all&rows=tall"),

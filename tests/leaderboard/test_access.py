@@ -18,9 +18,8 @@ from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver, reverse
 
 from leaderboard.models import (
-    Flag,
+    Report,
     Role,
-    Ruling,
     Run,
     Submission,
     Suite,
@@ -133,11 +132,11 @@ class Row(NamedTuple):
 
 ANYBODY, FORM = Row(Role.NOBODY), Row(Role.NOBODY, "post")
 AXES = ("size", "time", "tokens", "seconds")
-TABLES = ("board", "styles", "compare", "court")
+TABLES = ("board", "styles", "compare", "corrections-keys")
 CHARTS = ("charts-agreement", "charts-questions", "charts-spread")
 DRAWN = (*CHARTS, *(f"charts-by-{axis}" for axis in AXES))
 READ = (
-    *TABLES,
+    *("board", "styles", "compare", "corrections"),
     *(f"{page}-{form}" for page in TABLES for form in ("csv", "json", "parquet")),
     *("charts", *CHARTS, "cell", "gpu"),
     *(f"{chart}-{form}" for chart in DRAWN for form in ("csv", "json", "parquet")),
@@ -146,8 +145,7 @@ READ = (
     *("run-recount", "run-picture", "model-picture", "compare-picture"),
     *("model-badge", "model-badge-dark", "model-embed", "reversal-picture"),
     *("submit", "submit-suggestions", "submission", "queue", "pool", "backends", "model"),
-    *("task", "task-questions"),
-    *("recalls", "recall", "flags", "flag", "departures"),
+    *("task", "task-questions", "corrections-feed", "report", "recall"),
     *("task-keys", "task-key"),
     *("suites", "suite", "suite-cite", "method", "about", "changelog", "picture"),
     *("run", "run-progress", "run-record", "run-parquet", "run-file"),
@@ -176,12 +174,11 @@ ROWS = {
     "api-submissions": FORM,
     "api-submission": ANYBODY,
     "account-deleted": ANYBODY,
-    "flag-new": Row(Role.USER, "post"),
-    "departure-change": Row(Role.USER),
-    "flag-answer": Row(Role.MODERATOR, "post"),
-    "flag-decide": Row(Role.MODERATOR, "post"),
-    "task-key-rule": Row(Role.USER, "post"),
-    "ruling-end": Row(Role.MODERATOR, "post"),
+    "report-new": Row(Role.USER, "post"),
+    "report-answer": Row(Role.MODERATOR, "post"),
+    "report-rule": Row(Role.MODERATOR, "post"),
+    "task-key-report": Row(Role.USER, "post"),
+    "key-report-end": Row(Role.MODERATOR, "post"),
 }
 ADMINISTRATION = Row(Role.OPERATOR)
 
@@ -203,6 +200,7 @@ VALUES: dict[str, Any] = {
     "key": "nosuch",
     "uidb36": "1",
 }
+OF_ITS_OWN: dict[str, dict[str, Any]] = {"key-report-end": {"number": 2}}
 
 
 def addresses(
@@ -235,10 +233,11 @@ def test_every_address_has_a_row() -> None:
 def submission(ada: User, bo: User, suite: Suite) -> Submission:
     """With its runs, and a flag and a ruling of somebody else's, whose numbers are in addresses."""
     variant = make.make_variant("lab/one")
-    Flag.objects.create(pk=1, hub_model=variant.hub_model, reason="copied", evidence="look", by=bo)
-    Ruling.objects.create(
-        pk=1, task=TaskVersion.objects.get(name="facts"), docs_digest="d", part="facts", doc_id=0,
-        doc_digest="e", verdict=Ruling.Verdict.WRONG, reason="look", by=bo,
+    said = {"reason": "copied", "evidence": "look", "by": bo}
+    Report.objects.create(pk=1, kind=Report.Kind.NUMBER, hub_model=variant.hub_model, **said)
+    Report.objects.create(
+        pk=2, kind=Report.Kind.KEY, task=TaskVersion.objects.get(name="facts"), docs_digest="d",
+        part="facts", doc_id=0, doc_digest="e", verdict=Report.Verdict.WRONG, **said,
     )  # fmt: skip
     return make.make_submission(variant, suite, submitter=ada)
 
@@ -267,7 +266,7 @@ def test_every_page_and_form_lets_through_whom_its_row_says(
     client = browser_of(role)
     wrong = []
     for name, row in ROWS.items():
-        address = EVERY[name].format(pk=submission.pk, **VALUES)
+        address = EVERY[name].format(pk=submission.pk, **VALUES | OF_ITS_OWN.get(name, {}))
         wanted = ORDER.index(role) >= ORDER.index(row.least)
         if name.startswith(("logout", "account_logout")):
             continue  # it ends the session of this very test
@@ -342,7 +341,11 @@ def test_a_run_is_shown_with_its_events_and_cannot_be_changed(
 
 
 def act(operator: Client, action: str, *rows: Run | Submission) -> str:
-    chosen = {"action": action, "_selected_action": [str(row.pk) for row in rows]}
+    chosen = {
+        "action": action,
+        "_selected_action": [str(row.pk) for row in rows],
+        "reason": "a fault of ours",
+    }
     page = reverse(f"admin:leaderboard_{rows[0]._meta.model_name}_changelist")
     return operator.post(page, chosen, follow=True).text
 

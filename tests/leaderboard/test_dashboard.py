@@ -9,7 +9,7 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from leaderboard.models import BoardFault, Flag, HubModel, Suite, User, Worker
+from leaderboard.models import BoardFault, HubModel, Report, Suite, User, Worker
 from leaderboard.models.role import Role, give
 from leaderboard.models.run import ErrorClass
 from tests.leaderboard import factories as make
@@ -41,7 +41,7 @@ def test_a_quiet_day_says_so_in_each_part(client: Client) -> None:
     words = today(client)
     assert "No run failed." in words
     assert "None: every board is up to date" in words
-    assert "Reports waiting for a decision None." in words
+    assert "Reports waiting for a ruling None." in words
     assert "0 runs waiting" in words
     assert "free" in words.partition("Disk")[2]
 
@@ -69,7 +69,9 @@ def test_open_reports_workers_that_cannot_work_and_boards_with_a_fault_are_named
     client: Client, suite: Suite
 ) -> None:
     model = HubModel.objects.create(repo_id="lab/doubted")
-    Flag.objects.create(hub_model=model, reason="Trained on it", evidence="Its card says so.")
+    Report.objects.create(
+        kind="contamination", hub_model=model, reason="Trained on it", evidence="Its card says so."
+    )
     BoardFault.objects.create(suite=suite, style="own", message="ValueError: 10 questions, not 12")
     worker = make.make_worker("gpu7")
     Worker.objects.filter(pk=worker.pk).update(refusal="CUDA does not start.", seen=timezone.now())

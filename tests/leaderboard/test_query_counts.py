@@ -18,21 +18,19 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import get_resolver, reverse
-from django.utils import timezone
 
-from leaderboard import court, disputed, recalls
-from leaderboard.court.bench import bench
+from leaderboard.corrections import recalls, reports, rulings, second_figures
+from leaderboard.corrections.questions import questions_of_task
 from leaderboard.model_pages.page import PARTS
 from leaderboard.models import (
     Artifact,
-    Departure,
-    Flag,
-    FlagAnswer,
     HubModel,
+    Role,
     Run,
     Submission,
     TaskVersion,
     User,
+    give,
 )
 from leaderboard.models.run import State
 from tests import generated
@@ -141,8 +139,9 @@ def _flagged() -> list[str]:
     """With an answer."""
     by = User.objects.create_user("flags-and-answers")
     model = HubModel.objects.order_by("pk")[0]
-    made = Flag.objects.create(hub_model=model, reason="copied", evidence="look", by=by)
-    FlagAnswer.objects.create(flag=made, by=by, side=FlagAnswer.Side.RAISED, text="and more")
+    target = reports.Target(model)
+    made = reports.report(target, kind="number", reason="copied", evidence="look", by=by)
+    reports.answer(made, "and more", by=by)
     return [made.get_absolute_url()]
 
 
@@ -152,14 +151,14 @@ def _ruled() -> tuple[str, str]:
     task = Artifact.objects.filter(kind=Artifact.Kind.SAMPLES, run__task__style="mmlu").order_by(
         "run__task__name"
     )[0].run.task  # fmt: skip
-    found = bench(task.name)
+    found = questions_of_task(task.name)
     label = found.facts.label(0)
-    said = {"verdict": "wrong", "answer": "", "reason": "look", "source": ""}
+    said = {"verdict": "wrong", "answer": "", "reason": "look", "evidence": ""}
     for name in ("rules-one", "rules-two"):
         by, _ = User.objects.get_or_create(username=name)
         if not found.question(label).standing_of(by):
-            court.rule(found.question(label), **said, by=by)
-    while disputed.compute_due():
+            reports.report_key(found.question(label), **said, by=by)
+    while second_figures.compute_due():
         pass
     return task.name, label
 
@@ -167,13 +166,11 @@ def _ruled() -> tuple[str, str]:
 def _departed() -> list[str]:
     """With one that lasts, and one that ended."""
     by = User.objects.create_user("departures")
-    first, second = HubModel.objects.order_by("pk")[:2]
-    Departure.objects.create(hub_model=first, by=by, side=Departure.Side.AUTHOR, words="a draft")
-    Departure.objects.create(
-        hub_model=second, by=by, side=Departure.Side.MODERATOR, words="asked for by mail",
-        ended=timezone.now(), ended_by=by,
-    )  # fmt: skip
-    return [reverse("departures")]
+    give(by, Role.MODERATOR)
+    for model in HubModel.objects.order_by("pk")[:2]:
+        rulings.take_out(model, "asked for by mail", by=by)
+    rulings.bring_back(model, by=by)
+    return [reverse("corrections")]
 
 
 FILES = ("csv", "json", "parquet")
@@ -222,8 +219,8 @@ ADDRESSES: Mapping[str, Callable[[], list[str]]] = {
     "sitemap-section": lambda: [
         reverse("sitemap-section", args=[section]) for section in ("suites", "tasks", "models")
     ],
-    "flag": _flagged,
-    "departures": _departed,
+    "report": _flagged,
+    "corrections": _departed,
     "task-keys": lambda: _named("task-keys", _ruled()[0]),
     "task-key": lambda: [
         f"{reverse('task-key', args=[name])}?{urlencode({'doc': label})}"

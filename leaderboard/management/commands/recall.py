@@ -7,9 +7,10 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from leaderboard import recalls
-from leaderboard.models import Recall
-from leaderboard.recalls import Concerned
+from leaderboard.corrections import recalls
+from leaderboard.corrections.reports import Refused
+from leaderboard.models import Recall, Run
+from leaderboard.queue import recalling
 
 LISTED = 40
 
@@ -17,7 +18,7 @@ LISTED = 40
 class Command(BaseCommand):
     help = (
         "Take results from every board, rank and average at once, mark them, and queue them to be "
-        "measured again; or undo that. Everybody reads the reason on the page of recalls."
+        "measured again; or undo that. Everybody reads the reason on the page of corrections."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -41,28 +42,33 @@ class Command(BaseCommand):
             for name in ("undo", "again"):
                 if options[name] is not None:
                     self._of_recall(name, options[name], by, options)
-        except recalls.Refused as problem:
+        except Refused as problem:
             raise CommandError(f"--{problem}") from None
 
     def _recall(self, kind: str, named: list[str], by: str, options: dict[str, Any]) -> None:
         if options["dry_run"]:
-            self._list(recalls.look(kind, named))
+            self._list(kind, named)
             return
-        made, taken = recalls.recall(kind, named, reason=options["reason"], by=by)
+        made, taken = recalls.recall(
+            kind, named, reason=options["reason"], by=by, progress=self._progress
+        )
         self.stdout.write(f"recall {made.pk} took {taken.words}")
         self._queued(taken.queued)
 
-    def _list(self, found: Concerned) -> None:
-        for run in found.stand[:LISTED]:
+    def _list(self, kind: str, named: list[str]) -> None:
+        found = recalls.look(kind, named)
+        stand = recalls.free_runs(kind, named).filter(state=Run.State.DONE)
+        stand = stand.select_related("variant__hub_model", "task")
+        for run in stand.order_by("variant__hub_model__repo_id", "task__name", "pk")[:LISTED]:
             self.stdout.write(f"{run.pk}  {run.variant.hub_model.repo_id}  {run.task}")
-        if len(found.stand) > LISTED:
-            self.stdout.write(f"and {len(found.stand) - LISTED} more")
+        if found.stand > LISTED:
+            self.stdout.write(f"and {found.stand - LISTED} more")
         self.stdout.write(f"{found.words} would be recalled; nothing was changed")
 
     def _of_recall(self, name: str, number: int, by: str, options: dict[str, Any]) -> None:
         made = Recall.objects.filter(pk=number).first()
         if made is None:
-            raise CommandError(f"--{name}: there is no recall {number}: see the page of recalls")
+            raise CommandError(f"--{name}: there is no recall {number}; /corrections lists all")
         if options["dry_run"]:
             n = made.runs.count()
             self.stdout.write(f"recall {number} holds {n} results; nothing was changed")
@@ -70,7 +76,12 @@ class Command(BaseCommand):
             n = recalls.undo(made, reason=options["reason"], by=by)
             self.stdout.write(f"recall {number} is undone: results that stand again: {n}")
         else:
-            self._queued(recalls.again(made, by=by))
+            self._queued(recalls.again(made, by=by, progress=self._progress))
+
+    def _progress(self, done: str, n: int, total: int) -> None:
+        """A line for each batch of many; a recall of few says only what it took."""
+        if total > recalling.BATCH_SIZE:
+            self.stdout.write(f"{n:,} of {total:,} runs {done}")
 
     def _queued(self, n: int) -> None:
         self.stdout.write(f"{n} {'run is' if n == 1 else 'runs are'} queued to measure again")

@@ -544,12 +544,11 @@ def test_a_run_and_its_questions_are_shared_with_a_title_and_a_picture_of_their_
 def test_whoever_thinks_a_number_is_wrong_finds_the_run_in_the_form(
     client: Client, done: Run
 ) -> None:
-    link = re.search(r'href="(/flags/new[^"]+)"', get(client, f"/runs/{done.pk}"))
+    link = re.search(r'href="(/corrections/new[^"]+)"', get(client, f"/runs/{done.pk}"))
     client.force_login(User.objects.create_user("ada"))
     form = client.get(html_module.unescape(link[1])).text
-    assert f"http://testserver/runs/{done.pk} looks wrong" in form
-    other = client.get(f"/flags/new?model=lab/one&run={uuid4()}").text
-    assert "looks wrong" not in other
+    assert f'href="/runs/{done.pk}"' in form
+    assert client.get(f"/corrections/new?run={uuid4()}").status_code == 404
 
 
 def test_a_question_that_the_run_does_not_have_is_named_and_leads_to_the_run(

@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from evalcore.stats.ranking import shown_better
-from leaderboard import recalls
+from leaderboard.corrections import recalls
 from leaderboard.models import HubModel, Recall, Run, RunCost, ScoreVector, Suite, SuiteEntry
 from leaderboard.models.edition import changing
 from leaderboard.queue import claims, reruns

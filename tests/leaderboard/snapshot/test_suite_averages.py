@@ -19,8 +19,8 @@ from django.utils import timezone
 
 from evalcore.lengths import Lengths
 from evalcore.stats import Interval, difference_interval, paired_difference
-from leaderboard import recalls
 from leaderboard.catalogue import sync as catalogue
+from leaderboard.corrections import recalls
 from leaderboard.models import QuestionSet, Result, RunCost, ScoreVector, Suite, SuiteEntry, Variant
 from leaderboard.models.edition import note
 from leaderboard.queue import reproduce

@@ -137,7 +137,7 @@ def statuses(client: Client, *addresses: str) -> list[int]:
 @pytest.mark.usefixtures("few_pages")
 def test_too_many_filtered_pages_have_to_wait_and_plain_ones_never() -> None:
     client = from_("192.0.2.1")
-    filtered = [f"/recalls?x={number}" for number in range(4)]
+    filtered = [f"/corrections?x={number}" for number in range(4)]
     assert statuses(client, *filtered) == [302, 302, 302, 429]
     refused = client.get("/?q=word")
     assert refused.status_code == 429
@@ -146,7 +146,7 @@ def test_too_many_filtered_pages_have_to_wait_and_plain_ones_never() -> None:
     text = " ".join(refused.text.split())
     assert "More than 3 single pages were asked for from your network" in text
     assert '<a class="btn" href="/?q=word">Try again</a>' in text, "what was asked for is kept"
-    plain = ("/", "/queue", "/recalls", "/method", "/submit", "/healthz", "/robots.txt")
+    plain = ("/", "/queue", "/corrections", "/method", "/submit", "/healthz", "/robots.txt")
     assert statuses(client, *plain * 2) == [200] * 14
     assert from_("192.0.2.2").get("/?q=word").status_code == 200
 
