@@ -230,12 +230,14 @@ class Output:
     files: dict[str, str] = field(default_factory=dict)
 
     def read(self) -> Mapping[str, str]:
+        """The pieces of a journal, which processes name and fill in their own order, are one file."""
         for file in sorted(self.folder.rglob("*")):
             if file.is_file():
-                name = re.sub(
-                    r"\d{4}-\d\d-\d\dT[\d.:-]+", "TIME", str(file.relative_to(self.folder))
-                )
-                self.files[name] = self._text(file)
+                name = str(file.relative_to(self.folder))
+                name = re.sub(r"\d{4}-\d\d-\d\dT[\d.:-]+", "TIME", name)
+                piece = re.sub(r"/\d+-[0-9a-f]{8}(?=\.jsonl$)", "/PIECES", name)
+                lines = [*self.files.get(piece, "").split("\n"), *self._text(file).split("\n")]
+                self.files[piece] = "\n".join(sorted(lines) if piece != name else lines).strip()
         return self.files
 
     def _text(self, file: Path) -> str:
@@ -243,7 +245,7 @@ class Output:
         if file.suffix == ".json":
             text = text_of(json.loads(file.read_text()))
         elif file.suffix in (".jsonl", ".journal"):
-            lines = file.read_text().splitlines()
+            lines = file.read_text().split("\n")
             text = "\n".join(
                 text_of(json.loads(line)) for line in lines if line.startswith(("{", "["))
             )
@@ -254,7 +256,9 @@ class Output:
             text = "\n".join(text_of(json.loads(json.dumps(row, default=str))) for row in rows)
         else:
             text = file.read_bytes().decode("utf-8", "replace")
-        return re.sub(r"\d+(\.\d+)? (s|ms|min)\b", "TIME", text.replace(places, "OUT"))
+        return re.sub(
+            r"[\d,]+(\.\d+)? (s|ms|min|tokens/s)(?!\w)", "TIME", text.replace(places, "OUT")
+        )
 
 
 def compare(before: Path, after: Path) -> int:
