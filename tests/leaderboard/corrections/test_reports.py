@@ -343,6 +343,20 @@ def test_an_operator_recalls_the_run_that_was_reported_and_lifting_undoes_it(
     assert "they were whole" in page
 
 
+def test_a_ruling_that_was_too_late_leaves_no_recall(ada: User, mo: User) -> None:
+    run = Run.objects.filter(variant__hub_model=model()).order_by("pk")[0]
+    made = reports.report(Target(model(), run), **REPORT, by=ada)
+    stale = Report.objects.select_related("run").get(pk=made.pk)
+    rulings.rule(made, "dismiss", "no", by=mo)
+    op = User.objects.create_user("op")
+    give(op, Role.OPERATOR)
+    with pytest.raises(Refused, match="meanwhile"):
+        rulings.rule(stale, "recall", "yes", by=op)
+    run.refresh_from_db()
+    assert (run.state, Recall.objects.get().stands) == ("done", False)
+    assert [one.words for one in made.rulings.all()] == ["no"]
+
+
 # Authors’ wishes
 
 
