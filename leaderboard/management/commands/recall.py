@@ -10,7 +10,6 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from leaderboard.corrections import recalls
 from leaderboard.corrections.reports import Refused
 from leaderboard.models import Recall, Run
-from leaderboard.queue import recalling
 
 LISTED = 40
 
@@ -79,9 +78,7 @@ class Command(BaseCommand):
             self._queued(recalls.again(made, by=by, progress=self._progress))
 
     def _progress(self, done: str, n: int, total: int) -> None:
-        """A line for each batch of many; a recall of few says only what it took."""
-        if total > recalling.BATCH_SIZE:
-            self.stdout.write(f"{n:,} of {total:,} runs {done}")
+        self.stdout.write(f"{n:,} of {total:,} runs {done}")
 
     def _queued(self, n: int) -> None:
         self.stdout.write(f"{n} {'run is' if n == 1 else 'runs are'} queued to measure again")
