@@ -7,8 +7,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from leaderboard.corrections import recalls
-from leaderboard.corrections.reports import Refused
+from leaderboard.corrections import recalls, reports
 from leaderboard.models import Recall, Run
 
 LISTED = 40
@@ -41,7 +40,7 @@ class Command(BaseCommand):
             for name in ("undo", "again"):
                 if options[name] is not None:
                     self._of_recall(name, options[name], by, options)
-        except Refused as problem:
+        except reports.Refused as problem:
             raise CommandError(f"--{problem}") from None
 
     def _recall(self, kind: str, named: list[str], by: str, options: dict[str, Any]) -> None:
