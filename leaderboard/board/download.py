@@ -18,8 +18,7 @@ from leaderboard.board.query import BoardQuery, chosen_board
 from leaderboard.board.table import seconds_of
 from leaderboard.board.view import View, view_of
 from leaderboard.catalogue import newest_suite
-from leaderboard.snapshot import Refused, TableFile, table_file
-from leaderboard.snapshot.adjusted import AdjustedScores
+from leaderboard.snapshot import Refused, TableFile, adjusted, table_file
 
 BATCH = 500
 """Rows that are made at a time."""
@@ -111,7 +110,7 @@ def _ranks(seen: View, rows: NDArray[np.intp]) -> dict[str, pa.Array]:
     return {name: pa.array(array[rows], mask=none) for name, array in arrays.items()}
 
 
-def _disputed(seconds: Mapping[int, AdjustedScores]) -> dict[str, Any]:
+def _disputed(seconds: Mapping[int, adjusted.AdjustedScores]) -> dict[str, Any]:
     """How many questions are disputed, and what moves on with every second figure."""
     if not seconds:
         return {}
@@ -122,7 +121,7 @@ def _disputed(seconds: Mapping[int, AdjustedScores]) -> dict[str, Any]:
 
 
 def _second_figures(
-    seen: View, seconds: Mapping[int, AdjustedScores], rows: Sequence[int]
+    seen: View, seconds: Mapping[int, adjusted.AdjustedScores], rows: Sequence[int]
 ) -> dict[str, pa.Array]:
     """Value, bounds and questions of scores without the disputed ones; empty where there is none.
 

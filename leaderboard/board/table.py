@@ -37,10 +37,10 @@ from leaderboard.snapshot import (
     Model,
     Scores,
     Standing,
+    adjusted,
     positions,
     run_urls,
 )
-from leaderboard.snapshot.adjusted import AdjustedScores, mark, of_board
 from leaderboard.templatetags.design import monogram, style_sign
 from leaderboard.templatetags.figures import (
     decimals_of,
@@ -267,7 +267,7 @@ def _aria_sort(view: View, key: str) -> str:
 
 
 def _column_heads(
-    view: View, seconds: dict[int, AdjustedScores], marks: dict[str, str]
+    view: View, seconds: dict[int, adjusted.AdjustedScores], marks: dict[str, str]
 ) -> list[Head]:
     # Made once: an address takes longer to make than all else in a head.
     sort_url, task_url = _sort_url(view, _HERE), reverse("task", args=[_HERE])
@@ -367,16 +367,19 @@ def average_of_chance(view: View) -> float | None:
 # Cells
 
 
-def seconds_of(view: View, rows: Sequence[int]) -> dict[int, AdjustedScores]:
+def seconds_of(view: View, rows: Sequence[int]) -> dict[int, adjusted.AdjustedScores]:
     """By column the scores without disputed questions: they rank nothing and are told beside the
     first. What is disputed now says nothing of a past day, nor of scores from chance."""
     if view.query.moment or view.scale == CHANCE:
         return {}
-    return of_board(view.board, rows, view.columns)
+    return adjusted.of_board(view.board, rows, view.columns)
 
 
 def cells_by_column(
-    view: View, columns: Sequence[int], rows: Sequence[int], seconds: dict[int, AdjustedScores]
+    view: View,
+    columns: Sequence[int],
+    rows: Sequence[int],
+    seconds: dict[int, adjusted.AdjustedScores],
 ) -> tuple[list[list[str]], bool]:
     """The cells of each column as HTML, and whether any number is marked CUT_SHORT."""
     board, block = view.board, np.ix_(np.array(rows, np.intp), np.array(columns, np.intp))
@@ -391,7 +394,7 @@ def cells_by_column(
         titles, marks = _remarks(board, place, rows, lengths[:, at], seconds.get(place))
         # A wide table has no room for second figures: there they stand in the titles alone.
         shown = seconds[place].of_rows if place in seconds and len(columns) <= WIDE else {}
-        below = {row: mark(second, metric) for row, second in shown.items()}
+        below = {row: adjusted.mark(second, metric) for row, second in shown.items()}
         marked = marked or bool(marks)
         sides = (side[:, at].tolist() for side in (chosen.value, chosen.low, chosen.high))
         classes = _CLASSES[heat[:, at] + 6 * best[:, at]].tolist()
@@ -472,7 +475,7 @@ def _remarks(
     place: int,
     rows: Sequence[int],
     lengths: NDArray[Any],
-    seconds: AdjustedScores | None,
+    seconds: adjusted.AdjustedScores | None,
 ) -> tuple[dict[int, str], dict[int, str]]:
     """By row what a number says where one points at it, as an attribute; and the mark beside it."""
     told: dict[int, list[str]] = {}

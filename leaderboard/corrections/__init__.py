@@ -3,3 +3,7 @@
 Read `reports.py` first (what people say, and its limits), then `rulings.py` (what a ruling
 does) and `recalls.py` (results that are taken from every board).
 """
+
+from leaderboard.corrections import recalls, reports, rulings, second_figures
+
+__all__ = ["recalls", "reports", "rulings", "second_figures"]

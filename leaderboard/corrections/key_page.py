@@ -20,7 +20,7 @@ from leaderboard.corrections.second_figures import MIN_PEOPLE
 from leaderboard.models import Report, may_moderate
 from leaderboard.models import edition as editions
 from leaderboard.samples import Unavailable, read_question
-from leaderboard.snapshot.adjusted import sets_of
+from leaderboard.snapshot import adjusted
 from leaderboard.web import Address, kept, part
 
 VERDICTS = {
@@ -170,7 +170,7 @@ def _key(
         "in_run": f"{found.run.get_absolute_url()}?{query}#question" if found.run else "",
         "striking": striking,
         "sees_struck": may_moderate(request.user),
-        "disputed": sum(one.n for one in sets_of([found.task.name])),
+        "disputed": sum(one.n for one in adjusted.sets_of([found.task.name])),
         "min_people": MIN_PEOPLE,
     }
     return render_to_string("corrections/key.html", context, request)

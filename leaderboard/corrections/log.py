@@ -12,9 +12,11 @@ from django.db.models.functions import Coalesce
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.feedgenerator import Atom1Feed
+from django.utils.html import escape
 
 from leaderboard.corrections.questions import within
 from leaderboard.corrections.recalls import stands_of
+from leaderboard.corrections.reports import cleaned
 from leaderboard.models import DisputedSet, HubModel, Recall, Report, Ruling, TaskVersion, User
 from leaderboard.tasks import column as task_column
 from leaderboard.templatetags.figures import plural
@@ -256,10 +258,13 @@ def feed(request: HttpRequest) -> Atom1Feed:
     )
     for entry in entries(rows()[:MAX_FEED_ENTRIES]):
         said = entry.said or "Its text is withheld."
+        told = f"{said} ({entry.outcome}: {entry.why})" if entry.why else said
+        # A recall's reason may come from a terminal, and XML has no control characters; feed
+        # readers take a description for HTML.
         atom.add_item(
-            title=f"{entry.label}: {entry.about}, {entry.outcome}",
+            title=cleaned(f"{entry.label}: {entry.about}, {entry.outcome}"),
             link=request.build_absolute_uri(entry.url),
-            description=f"{said} {entry.outcome}: {entry.why}" if entry.why else said,
+            description=escape(cleaned(told)),
             unique_id=request.build_absolute_uri(f"{reverse('corrections')}#{entry.anchor}"),
             pubdate=entry.at,
             updateddate=entry.last,

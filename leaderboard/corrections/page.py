@@ -35,7 +35,6 @@ from leaderboard.models import HubModel, Recall, Report, Run, TaskVersion, User,
 from leaderboard.models import edition as editions
 from leaderboard.queue import listed
 from leaderboard.web import Address, kept, part, throttle
-from leaderboard.web.address import bounded
 
 ON_A_PAGE = 25
 RUNS_ON_A_PAGE = 50
@@ -137,14 +136,14 @@ _STATES_BEFORE = {
 @require_http_methods(["GET", "HEAD", "POST"])
 def new(request: HttpRequest) -> HttpResponse:
     """The form, for what the address names: a run, a model, a benchmark or one of its questions."""
-    asked = {name: bounded(request.GET.get(name, "")) for name in ("model", "run", "task", "doc")}
+    asked = Address(request, dict.fromkeys(("model", "run", "task", "doc", "kind", "about"), ""))
     if asked["task"] and asked["doc"]:
         # The form stands beside the question, which one reads first.
         page = reverse("task-key", args=[asked["task"]])
         return redirect(f"{page}?{urlencode({'doc': asked['doc']})}#report")
     if not request.user.is_authenticated:
         return redirect_to_login(request.get_full_path())
-    if about := bounded(request.GET.get("about", "")):
+    if about := asked["about"]:
         found = _found(about)
         return redirect(_new_url(**found)) if found else _find(request, about)
     run = _run(asked["run"])
@@ -154,7 +153,7 @@ def new(request: HttpRequest) -> HttpResponse:
     task = TaskVersion.objects.filter(name=asked["task"]).order_by("created", "pk").last()
     if model is None and task is None:
         return _find(request, asked["model"] or asked["run"] or asked["task"])
-    if model and request.GET.get("kind") == Report.Kind.WISH:
+    if model and asked["kind"] == Report.Kind.WISH:
         return _wish(request, model)
     return _report(request, Target(model, run, None if model else task))
 

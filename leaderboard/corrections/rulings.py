@@ -84,17 +84,28 @@ def rule(report: Report, ruling: str, words: str, *, by: User) -> None:
         raise Refused(f"Report {report.pk} is {report.get_state_display().lower()}: choose anew.")
     if ruling == LIFT:
         _lift(report, words, by)
+    elif ruling == RECALL:
+        _recall(report, words, by)
     else:
-        made = _close(report, ruling, words, by)
-        if ruling == RECALL:
-            # It takes a transaction of its own: see docs/decisions/0046-recalls.md.
-            named = [str(report.run_id)]
-            made.recall, _ = recalls.recall(Recall.Kind.RUNS, named, reason=words, by=str(by))
-            made.save(update_fields=["recall"])
+        _close(report, ruling, words, by)
     report.refresh_from_db()
 
 
-def _close(report: Report, ruling: str, words: str, by: User) -> Ruling:
+def _recall(report: Report, words: str, by: User) -> None:
+    """The recall comes first, in transactions of its own: a ruling must not tell of one that did
+    not happen."""
+    named = [str(report.run_id)]
+    made, _ = recalls.recall(Recall.Kind.RUNS, named, reason=words, by=str(by))
+    try:
+        _close(report, RECALL, words, by, recall=made)
+    except Refused:
+        recalls.undo(made, reason="the report was ruled on meanwhile", by=str(by))
+        raise
+
+
+def _close(
+    report: Report, ruling: str, words: str, by: User, *, recall: Recall | None = None
+) -> None:
     state, effect = _CLOSED_AS[ruling]
     if effect == Effect.MARK and not report.hub_model:
         effect = Effect.NONE
@@ -104,7 +115,7 @@ def _close(report: Report, ruling: str, words: str, by: User) -> Ruling:
         close(report, state)
         if effect == Effect.MARK and report.hub_model:
             _mark(report.hub_model, words)
-        return Ruling.objects.create(report=report, effect=effect, words=words, by=by)
+        Ruling.objects.create(report=report, effect=effect, words=words, by=by, recall=recall)
 
 
 def _lift(report: Report, words: str, by: User) -> None:

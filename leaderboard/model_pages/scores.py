@@ -34,11 +34,10 @@ from leaderboard.snapshot import (
     Board,
     Score,
     Standing,
+    adjusted,
     mean_of_draws,
     positions,
 )
-from leaderboard.snapshot.adjusted import AdjustedScore, mark, of_variants
-from leaderboard.snapshot.adjusted import over_draws as adjusted_over_draws
 from leaderboard.templatetags.design import style_sign
 from leaderboard.templatetags.figures import (
     bounds_in,
@@ -77,7 +76,7 @@ class Cell:
     """Of each draw of examples; empty where there is no number."""
     column: int | None = None
     """Of the board of every style, where the number stands there."""
-    second: AdjustedScore | None = None
+    second: adjusted.AdjustedScore | None = None
     """Without the questions whose keys are disputed."""
 
 
@@ -114,7 +113,7 @@ def benchmarks_of(suite: Suite, variant: Variant, board: Board | None) -> list[B
     for entry in entries:
         cell = of_key.get(entry.run_key, Cell(entry, Standing.NOT_MEASURED))
         columns.setdefault(entry.benchmark, {}).setdefault(entry.style, []).append(cell)
-    seconds = of_variants([variant.pk])
+    seconds = adjusted.of_variants([variant.pk])
     return [
         Benchmark(
             next(iter(styles.values()))[0].entry.title,
@@ -240,12 +239,14 @@ def _over_draws(cells: Sequence[Cell]) -> Cell:
     return Cell(first.entry, Standing.SCORED, score, first.run, runs)
 
 
-def _with_second(cell: Cell, seconds: Mapping[tuple[UUID, str, str], AdjustedScore]) -> Cell:
+def _with_second(
+    cell: Cell, seconds: Mapping[tuple[UUID, str, str], adjusted.AdjustedScore]
+) -> Cell:
     if not seconds or not cell.runs:
         return cell
     entry = cell.entry
     draws = [seconds.get((run, entry.metric, entry.filter)) for run in cell.runs]
-    return replace(cell, second=adjusted_over_draws(draws))
+    return replace(cell, second=adjusted.over_draws(draws))
 
 
 class Table(NamedTuple):
@@ -367,7 +368,7 @@ def _cell_text(cell: Cell, shades: Sequence[str]) -> _CellText:
         shown(score, entry.metric) + cut,
         bounds_in(score, entry.metric),
         exactly(score),
-        mark(cell.second, entry.metric) if cell.second else "",
+        adjusted.mark(cell.second, entry.metric) if cell.second else "",
     )
 
 

@@ -34,7 +34,7 @@ from leaderboard.runs.downloads import DIALECTS
 from leaderboard.runs.peers import Peers
 from leaderboard.samples import Damaged, Unavailable, as_written
 from leaderboard.samples import store as artifacts
-from leaderboard.snapshot.adjusted import of_results
+from leaderboard.snapshot import adjusted
 from leaderboard.stats import Standing
 from leaderboard.templatetags.figures import bounds_in, shown
 from leaderboard.web import Address, Scale, kept, part
@@ -237,7 +237,7 @@ def _numbers(
     parts = sorted((r for r in results if r.subset and r.metric == metric), key=lambda r: r.subset)
     listed = part(address, "parts", len(parts), PARTS, "parts")
     return {
-        "second": of_results([primary.pk]).get(primary.pk) if primary else None,
+        "second": adjusted.of_results([primary.pk]).get(primary.pk) if primary else None,
         "method": method,
         "method_in_words": METHODS.get(method, method),
         "other_parts": if_other_parts(primary, parts) if primary else None,

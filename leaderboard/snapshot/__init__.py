@@ -1,6 +1,6 @@
 """A board as it stood: built in the background, kept as a file, read from memory."""
 
-from leaderboard.snapshot import positions, published, recalled, table_file
+from leaderboard.snapshot import adjusted, positions, published, recalled, table_file
 from leaderboard.snapshot.cells import mean_of_draws
 from leaderboard.snapshot.data import (
     EVERY,
@@ -48,6 +48,7 @@ __all__ = [
     "StyleGap",
     "TableFile",
     "Unreadable",
+    "adjusted",
     "in_styles",
     "mean_of_draws",
     "positions",

@@ -14,8 +14,7 @@ from leaderboard.board import BoardQuery, column_keys
 from leaderboard.models import Artifact, ItemAnalysis, Run, Suite, SuiteEntry, TaskVersion
 from leaderboard.models.task import Style, is_share
 from leaderboard.samples import excerpts
-from leaderboard.snapshot import OWN, Board, Column, Model, Score, published
-from leaderboard.snapshot.adjusted import AdjustedScore, mark, of_board
+from leaderboard.snapshot import OWN, Board, Column, Model, Score, adjusted, published
 from leaderboard.tasks import items
 from leaderboard.tasks.items import Table
 from leaderboard.web import Address, Part, part
@@ -211,7 +210,7 @@ def standings(board: Board, entry: SuiteEntry) -> Standings | None:
     worst = [row for row in ordered[-ENDS:] if row not in best]
     key = column_keys(board)[place]
     wanted = BoardQuery(suite=board.suite, style=board.style, sort=key)
-    seconds = of_board(board, [*best, *worst], [place])
+    seconds = adjusted.of_board(board, [*best, *worst], [place])
     of_rows = seconds[place].of_rows if place in seconds else {}
     shown = [_placed(board, row, place, of_rows.get(row)) for row in (*best, *worst)]
     return Standings(
@@ -230,13 +229,16 @@ def place_on(board: Board, entry: SuiteEntry) -> int | None:
     return next((at for at, column in columns if (column.benchmark, column.style) == asked), None)
 
 
-def _placed(board: Board, row: int, place: int, second: AdjustedScore | None) -> Placed:
+def _placed(board: Board, row: int, place: int, second: adjusted.AdjustedScore | None) -> Placed:
     score, run = board.score(row, place), board.run_id(row, place)
     if score is None:
         raise ValueError(f"row {row}: only models with a score are placed")
     url = reverse("run", args=[run]) if run else ""
     return Placed(
-        board.models[row], score, url, mark(second, board.columns[place].metric) if second else ""
+        board.models[row],
+        score,
+        url,
+        adjusted.mark(second, board.columns[place].metric) if second else "",
     )
 
 

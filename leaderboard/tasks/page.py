@@ -22,8 +22,7 @@ from leaderboard.models import ItemAnalysis, Run, Suite, SuiteEntry, TaskVersion
 from leaderboard.models import edition as editions
 from leaderboard.samples import Unavailable, excerpts
 from leaderboard.samples import store as artifacts
-from leaderboard.snapshot import Board
-from leaderboard.snapshot.adjusted import sets_of
+from leaderboard.snapshot import Board, adjusted
 from leaderboard.tasks import column as task_column
 from leaderboard.tasks import items
 from leaderboard.tasks.health import Health
@@ -135,7 +134,7 @@ def _page(
         "agreement": _agreement(table, column),
         "enough": items.ENOUGH,
         **_health(table),
-        "disputed": sum(one.n for one in sets_of([name]) if one.task_id == newest.pk),
+        "disputed": sum(one.n for one in adjusted.sets_of([name]) if one.task_id == newest.pk),
         "draws": task_column.draws(known.board, column) if known.board and column else None,
         "versions": _told(known),
         "earlier_changes": earlier_changes(known.found),

@@ -134,7 +134,7 @@ def test_signing_in_at_the_provider_leads_back_to_where_one_was(
     look(page, "the account that came of it")
 
 
-def test_flags_are_readable_in_every_look(visit: Open, look: Look) -> None:
+def test_reports_are_readable_in_every_look(visit: Open, look: Look) -> None:
     report_a_model(visit, look)
 
 

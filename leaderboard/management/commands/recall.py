@@ -7,10 +7,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from leaderboard.corrections import recalls
-from leaderboard.corrections.reports import Refused
+from leaderboard.corrections import recalls, reports
 from leaderboard.models import Recall, Run
-from leaderboard.queue import recalling
 
 LISTED = 40
 
@@ -42,7 +40,7 @@ class Command(BaseCommand):
             for name in ("undo", "again"):
                 if options[name] is not None:
                     self._of_recall(name, options[name], by, options)
-        except Refused as problem:
+        except reports.Refused as problem:
             raise CommandError(f"--{problem}") from None
 
     def _recall(self, kind: str, named: list[str], by: str, options: dict[str, Any]) -> None:
@@ -79,9 +77,7 @@ class Command(BaseCommand):
             self._queued(recalls.again(made, by=by, progress=self._progress))
 
     def _progress(self, done: str, n: int, total: int) -> None:
-        """A line for each batch of many; a recall of few says only what it took."""
-        if total > recalling.BATCH_SIZE:
-            self.stdout.write(f"{n:,} of {total:,} runs {done}")
+        self.stdout.write(f"{n:,} of {total:,} runs {done}")
 
     def _queued(self, n: int) -> None:
         self.stdout.write(f"{n} {'run is' if n == 1 else 'runs are'} queued to measure again")

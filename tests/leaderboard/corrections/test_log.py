@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from html import unescape
 from typing import Any
 from xml.etree import ElementTree
 
@@ -177,6 +178,13 @@ def test_the_feed_has_the_same_entries_and_a_reader_is_told_what_is_new(
     assert "an insult" in again.text
 
 
+def test_a_reason_with_control_characters_breaks_no_feed(client: Client) -> None:
+    run = Run.objects.order_by("pk")[0]
+    recalls.recall("runs", [str(run.pk)], reason="cut\x07 off", by="op")
+    told = ElementTree.fromstring(client.get("/corrections.atom").content).itertext()
+    assert "cut off (1 result recalled: 1 not queued)" in told
+
+
 def test_words_of_strangers_are_words_in_the_feed(ada: User, client: Client) -> None:
     model = HubModel.objects.get(repo_id="lab/m0")
     hostile = "<script>alert(1)</script> & ]]>"
@@ -184,7 +192,9 @@ def test_words_of_strangers_are_words_in_the_feed(ada: User, client: Client) -> 
     reports.report(reports.Target(model), **said, by=ada)
     answer = client.get("/corrections.atom")
     assert "<script>" not in answer.text
-    assert hostile in ElementTree.fromstring(answer.content).itertext()
+    summary = ElementTree.fromstring(answer.content).find(f".//{ATOM}summary")
+    assert (summary.get("type"), unescape(summary.text)) == ("html", hostile)
+    assert "<" not in summary.text, "a reader that shows it as HTML shows words"
 
 
 @pytest.mark.parametrize(

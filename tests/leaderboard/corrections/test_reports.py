@@ -98,7 +98,7 @@ def mark() -> str:
     return model().flag_reason
 
 
-def test_a_flag_goes_from_the_models_page_to_the_public_log(ada: User, client: Client) -> None:
+def test_a_report_goes_from_the_models_page_to_the_public_log(ada: User, client: Client) -> None:
     page = client.get("/models/lab/one").text
     assert 'href="/corrections/new?model=lab%2Fone"' in page
     assert "Nothing was reported yet" in client.get("/corrections").text
@@ -115,7 +115,7 @@ def test_a_flag_goes_from_the_models_page_to_the_public_log(ada: User, client: C
     assert mark() == "", "one person's word changes nothing"
 
 
-def test_an_upheld_flag_marks_the_model_and_its_row_stays(
+def test_an_upheld_report_marks_the_model_and_its_row_stays(
     ada: User, mo: User, client: Client, ranked: Suite
 ) -> None:
     made = reported(ada)
@@ -138,7 +138,7 @@ def test_an_upheld_flag_marks_the_model_and_its_row_stays(
     assert "There is nothing of this kind" in client.get("/corrections?model=lab/two").text
 
 
-def test_a_lifted_flag_takes_its_mark_away_and_stays_listed(
+def test_a_lifted_report_takes_its_mark_away_and_stays_listed(
     ada: User, bo: User, mo: User, client: Client
 ) -> None:
     first, second = reported(ada), reported(bo)
@@ -153,7 +153,7 @@ def test_a_lifted_flag_takes_its_mark_away_and_stays_listed(
     assert "the weights are its own" in client.get("/corrections").text
 
 
-def test_a_dismissed_flag_changes_nothing_and_a_withheld_one_shows_no_text(
+def test_a_dismissed_report_changes_nothing_and_a_withheld_one_shows_no_text(
     ada: User, bo: User, mo: User, client: Client
 ) -> None:
     first, second = reported(ada), reported(bo)
@@ -196,7 +196,7 @@ def test_nobody_decides_in_their_own_matter(lab: User, mo: User, ada: User) -> N
     assert mark() == ""
 
 
-def test_author_moderator_and_who_raised_it_answer_and_nobody_else(
+def test_author_moderator_and_who_reported_it_answer_and_nobody_else(
     lab: User, mo: User, ada: User, bo: User, client: Client, settings: Any
 ) -> None:
     made = reported(ada)
@@ -212,7 +212,7 @@ def test_author_moderator_and_who_raised_it_answer_and_nobody_else(
     assert refused.status_code == 403, "another provider's names"
 
 
-def test_an_account_flags_a_model_once_at_a_time_and_so_many_in_a_day(
+def test_an_account_reports_a_model_once_at_a_time_and_so_many_in_a_day(
     ada: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client = client_of(ada)
@@ -233,7 +233,7 @@ def test_an_account_flags_a_model_once_at_a_time_and_so_many_in_a_day(
     assert Report.objects.count() == 1
 
 
-def test_what_is_wrong_with_a_flag_stands_at_its_field(ada: User) -> None:
+def test_what_is_wrong_with_a_report_stands_at_its_field(ada: User) -> None:
     for fields, said in (
         ({"reason": " "}, "Say in one sentence"),
         ({"evidence": "\u202e\u0007 "}, "Say what shows it"),
@@ -341,6 +341,20 @@ def test_an_operator_recalls_the_run_that_was_reported_and_lifting_undoes_it(
     page = text_of(client.get(made.get_absolute_url()).text)
     assert "its answers were cut off" in page, "nothing that was said is lost"
     assert "they were whole" in page
+
+
+def test_a_ruling_that_was_too_late_leaves_no_recall(ada: User, mo: User) -> None:
+    run = Run.objects.filter(variant__hub_model=model()).order_by("pk")[0]
+    made = reports.report(Target(model(), run), **REPORT, by=ada)
+    stale = Report.objects.select_related("run").get(pk=made.pk)
+    rulings.rule(made, "dismiss", "no", by=mo)
+    op = User.objects.create_user("op")
+    give(op, Role.OPERATOR)
+    with pytest.raises(Refused, match="meanwhile"):
+        rulings.rule(stale, "recall", "yes", by=op)
+    run.refresh_from_db()
+    assert (run.state, Recall.objects.get().stands) == ("done", False)
+    assert [one.words for one in made.rulings.all()] == ["no"]
 
 
 # Authors’ wishes
@@ -506,7 +520,7 @@ def test_who_may_write_for_an_organisation_is_the_author_of_its_models(settings:
         assert kept_of({"preferred_username": "ada", "orgs": orgs}) == {"name": "ada"}
 
 
-def test_a_deleted_account_leaves_its_flags_and_departures_without_its_name(
+def test_a_deleted_account_leaves_its_reports_and_rulings_without_its_name(
     lab: User, client: Client
 ) -> None:
     made = reported(lab, "lab/two")
