@@ -32,7 +32,7 @@ def flag_a_model(visit: Open, look: Look) -> None:
     look(ada, "a flag, to who raised it")
 
     mo = signed_in(visit, "mo", Role.MODERATOR)
-    mo.get_by_role("link", name="Flags", exact=True).press("Enter")
+    mo.get_by_role("link", name="Corrections", exact=True).press("Enter")
     mo.get_by_role("link", name="The book has another answer").press("Enter")
     mo.get_by_role("textbox", name="Answer").fill("Which edition of the text?")
     mo.get_by_role("button", name="Answer").press("Enter")
