@@ -147,7 +147,7 @@ def run(scenario: Scenario, models: Path, folder: Path, environment: Mapping[str
             "--log_samples",
         ),
         *("--use_cache", str(folder / "journal"), "--device", "cpu", "--verbosity", "ERROR"),
-        *("--bootstrap_iters", "200", "--limit", "12", *scenario.options),
+        *("--bootstrap_iters", "200", "--limit", "12", "--check_again", *scenario.options),
     ]
     if scenario.killed:
         kill_at_first_answers(command, folder, environment)

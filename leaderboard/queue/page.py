@@ -303,10 +303,8 @@ class Place:
     worker: Worker
     silent: float
     """Seconds since it was last seen."""
-    runs: list[Run]
-    """The first few of those that it is at."""
-    behind: int
-    """How many more it holds."""
+    held: list[Held]
+    """By claim what it is at."""
     order: PoolOrder | None
 
     @property
@@ -352,10 +350,9 @@ def _refused(request: HttpRequest, problem: str) -> HttpResponse:
 def _pool_page(request: HttpRequest, problem: str = "") -> str:
     now = timezone.now()
     running = listed(Run.objects.filter(state=Run.State.RUNNING)).order_by("started", "pk")
-    held: dict[str | None, list[Run]] = defaultdict(list)
-    for run in running.only(*LIGHT):
-        held[run.worker_id].append(run)
-    at_work = {worker: _at_work(runs)[:MAX_AT_WORK] for worker, runs in held.items()}
+    claims: dict[str | None, dict[UUID | None, list[Run]]] = defaultdict(lambda: defaultdict(list))
+    for run in running.only(*LIGHT, "lease_token"):
+        claims[run.worker_id][run.lease_token].append(run)
     here = Worker.objects.filter(seen__gte=now - REMEMBERED, ended=None)
     workers = list(here.order_by("name"))
     told = orders.by_name([orders.EVERYBODY, *(worker.name for worker in workers)])
@@ -363,8 +360,10 @@ def _pool_page(request: HttpRequest, problem: str = "") -> str:
         Place(
             worker,
             max((now - worker.seen).total_seconds(), 0.0),
-            list(shown := at_work.get(worker.name, ())),
-            len(held[worker.name]) - len(shown),
+            [
+                Held(at := list(_at_work(runs)[:MAX_AT_WORK]), len(runs) - len(at), None)
+                for runs in claims[worker.name].values()
+            ],
             told.get(worker.name),
         )
         for worker in workers
@@ -374,7 +373,7 @@ def _pool_page(request: HttpRequest, problem: str = "") -> str:
         "now": now,
         "alive": alive,
         "lost": [place for place in places if not place.alive],
-        "busy": sum(bool(place.runs) for place in alive),
+        "busy": sum(bool(place.held) for place in alive),
         "memory": sum(place.worker.memory_bytes for place in alive),
         "waiting": Run.objects.filter(state=Run.State.QUEUED).count(),
         "everybody": told.get(orders.EVERYBODY),

@@ -136,10 +136,15 @@ def test_the_pages_of_a_model_a_run_a_task_and_of_the_site_lead_to_each_other(
     shot(page, "a task")
     for name, title in (
         ("How it works", "Method"),
-        *((name, name) for name in ("Workers", "Changelog", "About", "Suites")),
+        ("Corrections", "Flags"),
+        ("Queue and workers", "Queue"),
+        ("Data and API", "About"),
+        ("About", "About"),
     ):
         page.get_by_role("navigation", name="More").get_by_role("link", name=name).click()
         expect(page).to_have_title(re.compile(f"{title}.* · Plumbline$"))
+    page.get_by_role("link", name="What a board asks").click()
+    expect(page).to_have_title("Suites · Plumbline")
     page.get_by_role("link", name="Workshop").click()
     expect(page.get_by_role("heading", level=1)).to_contain_text("Workshop")
     citation = page.locator("pre[aria-label='BibTeX entry']")
