@@ -230,7 +230,7 @@ class Output:
     files: dict[str, str] = field(default_factory=dict)
 
     def read(self) -> Mapping[str, str]:
-        """The pieces of a journal, which processes name and fill in their own order, are one file."""
+        """The pieces of a journal, which processes name and fill by their order, are one file."""
         for file in sorted(self.folder.rglob("*")):
             if file.is_file():
                 name = str(file.relative_to(self.folder))

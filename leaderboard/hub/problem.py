@@ -468,7 +468,7 @@ BY_STEP: dict[Step, dict[str, Words]] = {
         ),
         "departed": Words(
             "The author of {value} took it out of the ranking, so it is not evaluated.",
-            "Its author can bring it back: see Departures, at the foot of every page.",
+            "Its author can bring it back: see Corrections, at the foot of every page.",
         ),
         "quota": Words(
             "The limit for {whose} is {submissions} in 24 hours.",
