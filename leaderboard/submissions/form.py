@@ -16,8 +16,7 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_safe
 
-from leaderboard.hub import Problem, client, faults
-from leaderboard.hub.problem import Step
+from leaderboard.hub import Problem, Step, client, faults
 from leaderboard.models import HubModel, Run, SuiteEntry, User, may_submit
 from leaderboard.models.packing import Packing
 from leaderboard.models.variant import NAMES, TRANSFORMERS, VLLM, Dtype

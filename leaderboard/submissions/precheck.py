@@ -20,10 +20,21 @@ from django.core.cache import caches
 from django.db.models import Q, QuerySet
 
 from evalcore.model.hf.quantisation import method_of
-from leaderboard.hub import HubSilent, Problem, Refused, Repository, faults, model_id
-from leaderboard.hub.model_id import ModelReference
-from leaderboard.hub.origin import Origin, origin_of, refuses_system
-from leaderboard.hub.repository import clean_count, clean_text, read_repository
+from leaderboard.hub import (
+    HubSilent,
+    ModelReference,
+    Origin,
+    Problem,
+    Refused,
+    Repository,
+    clean_count,
+    clean_text,
+    faults,
+    model_id,
+    origin_of,
+    read_repository,
+    refuses_system,
+)
 from leaderboard.models import LIVE, HubModel, Submission, Suite, Variant, Worker
 from leaderboard.models.packing import packed_bytes, quantisation_by
 from leaderboard.models.variant import NAMES, TRANSFORMERS, Dtype, needed_bytes, weight_bytes
