@@ -124,12 +124,11 @@ def _incomplete(repository: Repository) -> list[Problem]:
 
 def _wrong_size(repository: Repository) -> list[Problem]:
     """Files of weights that were cut short, or padded: safetensors loads neither."""
-    wrong = [
-        (name, head.head_bytes + head.data_bytes, size)
-        for name, head in sorted(repository.heads.items())
-        if (size := repository.sizes.get(name)) is not None
-        and size != head.head_bytes + head.data_bytes
-    ]
+    wrong = []
+    for name, head in sorted(repository.heads.items()):
+        expected, size = head.head_bytes + head.data_bytes, repository.sizes.get(name)
+        if size not in (None, expected):
+            wrong.append((name, expected, size))
     if not wrong:
         return []
     name, expected, size = wrong[0]

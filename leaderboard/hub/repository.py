@@ -185,18 +185,13 @@ class Weights:
     count: int
     by_dtype: Mapping[str, int]
     data_bytes: int = 0
-    """What they take in their files, and"""
+    """What they take in their files."""
     head_bytes: int = 0
-    """what their tables take before them; 0 where no head was read."""
+    """What their tables take before them; 0 where no head was read. A whole file has both."""
     of_experts: int = 0
     """How many of them are of experts, of which each token uses some, by the names in the heads."""
     table_rows: int = 0
     """Of the table that a text is read by, by its name in the heads; 0 where none is told."""
-
-    @property
-    def file_bytes(self) -> int:
-        """How long a file is that is whole, as its head says."""
-        return self.head_bytes + self.data_bytes
 
     def fits(self, held: int, tensors: int) -> bool:
         """Whether files of so many bytes together, with so many tensors, hold what was counted."""
