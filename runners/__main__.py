@@ -80,6 +80,13 @@ def prepare() -> int:
         return 1
     keep_to_this_user()
     compile_engine()
+    if missing := migrations_of_an_earlier_checkout():
+        sys.stderr.write(
+            "this database was made by an earlier checkout, before its migrations became one: it "
+            f"lacks {', '.join(missing)}. Run `git checkout {LAST_OF_MANY}`, then `python -m "
+            "runners prepare`, then come back to this checkout\n"
+        )
+        return 1
     call_command("migrate", interactive=False, verbosity=0)
     call_command("sync_tasks")
     while vectors.fill_missing():
@@ -89,6 +96,23 @@ def prepare() -> int:
     if not settings.DEBUG:
         call_command("collectstatic", interactive=False, verbosity=0)
     return 0
+
+
+LAST_OF_MANY = "c4512e79"
+"""The last commit that has the migrations which `0001_tables` replaces."""
+
+
+def migrations_of_an_earlier_checkout() -> list[str]:
+    """Those of the replaced migrations that the database lacks, where it has others of them."""
+    from django.db import connection
+    from django.db.migrations.loader import MigrationLoader
+    from django.db.migrations.recorder import MigrationRecorder
+
+    tables = MigrationLoader(None).disk_migrations["leaderboard", "0001_tables"]
+    applied = MigrationRecorder(connection).applied_migrations()
+    if ("leaderboard", "0001_tables") in applied or applied.keys().isdisjoint(tables.replaces):
+        return []
+    return [name for app, name in tables.replaces if (app, name) not in applied]
 
 
 def compile_engine() -> None:

@@ -1,143 +1,129 @@
-"""Migrations that take something away, on a database that has rows; on PostgreSQL by its group."""
+"""The one migration makes the tables that many made before it, and takes over their databases.
+
+On PostgreSQL by its group, as every test of this folder.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from datetime import timedelta
-from typing import Any
+import re
+from importlib import import_module
+from pathlib import Path
 
 import pytest
+from django.core.management import call_command
 from django.db import connection
-from django.db.migrations.executor import MigrationExecutor
-from django.utils import timezone
+from django.db.migrations.recorder import MigrationRecorder
 
-from leaderboard.corrections import reports
-from leaderboard.models import HubModel, Report, Run, User, Worker
-from tests.runners import rows
+from runners import __main__ as parts
+from tests.leaderboard import factories as make
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-
-def migrate(name: str) -> Any:
-    """Bring the database to this migration; its models as they are there."""
-    executor = MigrationExecutor(connection)
-    executor.migrate([("leaderboard", name)])
-    return executor.loader.project_state([("leaderboard", name)]).apps
+TABLES = import_module("leaderboard.migrations.0001_tables").Migration
+REPLACED = [name for _, name in TABLES.replaces]
+SCHEMAS = Path(__file__).with_name("schemas")
+"""What the replaced migrations made, sorted by line, in a file for each kind of database."""
 
 
-@pytest.fixture
-def before(request: pytest.FixtureRequest) -> Iterator[Any]:
-    """The models of a migration, in the database too; it is up to date again at the end."""
-    yield migrate(request.param)
-    to_the_newest()
-
-
-def to_the_newest() -> None:
-    executor = MigrationExecutor(connection)
-    executor.migrate(executor.loader.graph.leaf_nodes())
-
-
-@pytest.mark.parametrize("before", ["0039_active_parameters"], indirect=True)
-def test_launches_go_and_the_workers_that_they_began_stay_with_their_runs(before: Any) -> None:
-    launch = before.get_model("leaderboard", "Launch").objects.create(
-        kind="a100", engine="slurm", gpus=1, hours=8, price=1.9, asked=timezone.now()
-    )
-    before.get_model("leaderboard", "Worker").objects.create(
-        name="ada", launch=launch, device="cpu", memory_bytes=10**10, dtypes=["float32"],
-        started=timezone.now(), seen=timezone.now(),
-    )  # fmt: skip
-    migrate("0040_no_launches")
-    assert "leaderboard_launch" not in connection.introspection.table_names()
-    to_the_newest()
-    worker = Worker.objects.get(name="ada")
-    rows.queued("arc")
-    claim = rows.claimed_by(worker)
-    assert Run.objects.get(worker="ada").lease_token == claim.token
-
-
-@pytest.mark.parametrize("before", ["0044_board_fault"], indirect=True)
-def test_flags_departures_and_rulings_on_keys_are_kept_as_reports(before: Any) -> None:
-    def table(name: str) -> Any:
-        return before.get_model("leaderboard", name).objects
-
-    ada, mo = (table("User").create(username=name) for name in ("ada", "mo"))
-    model = table("HubModel").create(repo_id="lab/one")
-    task = table("TaskVersion").create(
-        name="facts", version="1.0", benchmark="facts", style="cloze", chance=0.25,
-        primary_metric="acc", config_digest="c", origin="", known_gaps="",
-    )  # fmt: skip
-    then = timezone.now() - timedelta(days=300)
-
-    def flag(state: str) -> int:
-        decided = {} if state == "open" else {"decision": "so", "decided": then, "decided_by": mo}
-        made = table("Flag").create(
-            hub_model=model, reason=f"copied, {state}", evidence="look", by=ada, state=state,
-            **decided,
-        )  # fmt: skip
-        table("Flag").filter(pk=made.pk).update(at=then)
-        return int(made.pk)
-
-    gone = flag("dismissed")
-    table("Flag").filter(pk=gone).delete()
-    flags = {state: flag(state) for state in ("open", "upheld", "dismissed", "withheld", "lifted")}
-    said = table("FlagAnswer").create(flag_id=flags["open"], by=mo, side="raised", text="more")
-    ended = {"ended": timezone.now(), "ended_by": mo}
-    table("Departure").create(hub_model=model, by=ada, side="author", words="a draft", **ended)
-    table("Departure").create(hub_model=model, by=ada, side="author", words="again")
-
-    def on_key(ending: str = "", words: str = "") -> None:
-        closed = {"ending": ending, "ending_words": words, **ended} if ending else {}
-        table("Ruling").create(
-            task=task, docs_digest="d", part="facts", doc_id=3, doc_digest="e", question="Why?",
-            verdict="wrong", answer="B", reason=f"page {ending}", source="https://e.org", by=ada,
-            **closed,
-        )  # fmt: skip
-
-    on_key("changed")
-    on_key("withdrawn")
-    on_key("struck", "an insult")
-    on_key()
-    migrate("0045_reports")
-
-    for state, number in flags.items():
-        kept = Report.objects.get(pk=number)
-        assert (kept.kind, kept.state, kept.reason) == ("number", state, f"copied, {state}")
-        assert (kept.at, kept.by.username, kept.hub_model.repo_id) == (then, "ada", "lab/one")
-        rulings = list(kept.rulings.values_list("effect", "words", "by__username", "undone"))
-        effect = {"upheld": "mark", "lifted": "mark", "withheld": "withheld"}.get(state, "none")
-        undone = then if state == "lifted" else None
-        assert rulings == ([] if state == "open" else [(effect, "so", "mo", undone)])
-    answer = Report.objects.get(pk=flags["open"]).answers.get()
-    assert (answer.pk, answer.text, answer.side) == (said.pk, "more", "raised")
-
-    wishes = Report.objects.filter(kind="wish").order_by("pk")
-    assert [(one.reason, one.state) for one in wishes] == [
-        ("a draft", "lifted"),
-        ("again", "upheld"),
-    ]
-    assert [one.rulings.get().undone for one in wishes] == [ended["ended"], None]
-    assert {(one.rulings.get().effect, one.rulings.get().side) for one in wishes} == {
-        ("out", "author")
+def applied() -> set[str]:
+    return {
+        name
+        for app, name in MigrationRecorder(connection).applied_migrations()
+        if app == "leaderboard"
     }
 
-    on_keys = Report.objects.filter(kind="key").order_by("pk")
-    states = ["changed", "withdrawn", "withheld", "open"]
-    assert [one.state for one in on_keys] == states
-    assert on_keys[2].rulings.get().words == "an insult"
-    assert {
-        (one.task.name, one.part, one.doc_id, one.verdict, one.answer, one.evidence, one.question)
-        for one in on_keys
-    } == {("facts", "facts", 3, "wrong", "B", "https://e.org", "Why?")}
 
-    target = reports.Target(HubModel.objects.get())
-    told = {
-        "kind": "licence",
-        "reason": "x",
-        "evidence": "y",
-        "by": User.objects.get(username="mo"),
-    }
-    assert reports.report(target, **told).pk == Report.objects.latest("pk").pk, "numbers go on"
-    assert Report.objects.count() == 12
-    names = connection.introspection.table_names()
-    gone_too = ("flag", "flaganswer", "departure", "keyruling")
-    assert not [name for name in gone_too if f"leaderboard_{name}" in names]
+def record(names: list[str]) -> None:
+    """Let the database say that these migrations of the site, and no others, were applied."""
+    recorder = MigrationRecorder(connection)
+    for name in applied():
+        recorder.record_unapplied("leaderboard", name)
+    for name in names:
+        recorder.record_applied("leaderboard", name)
+
+
+def schema() -> list[str]:
+    """Columns, constraints and indexes of the site's tables, each a line of SQL."""
+    read = of_sqlite if connection.vendor == "sqlite" else of_postgresql
+    return sorted(read())
+
+
+def of_sqlite() -> list[str]:
+    found = []
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "select name, sql from sqlite_master"
+            " where sql is not null and tbl_name like 'leaderboard\\_%' escape '\\'"
+        )
+        for name, sql in cursor.fetchall():
+            line = re.sub(r"\s+", " ", sql)
+            if line.startswith("CREATE TABLE"):
+                body = line[line.index("(") + 1 : line.rindex(")")]
+                found += [f"{name}: {part}" for part in clauses(body)]
+            else:
+                found.append(line)
+    return found
+
+
+def clauses(body: str) -> list[str]:
+    """The parts of a table between the commas that stand in no bracket and no quotes."""
+    parts, depth, start, quote = [], 0, 0, ""
+    for at, char in enumerate(body):
+        if quote:
+            quote = "" if char == quote else quote
+        elif char in "'\"":
+            quote = char
+        elif char in "()":
+            depth += 1 if char == "(" else -1
+        elif char == "," and depth == 0:
+            parts.append(body[start:at].strip())
+            start = at + 1
+    return [*parts, body[start:].strip()]
+
+
+def of_postgresql() -> list[str]:
+    found = []
+    with connection.cursor() as cursor:
+        for query in (
+            "select c.relname, a.attname, format_type(a.atttypid, a.atttypmod), a.attnotnull,"
+            " pg_get_expr(d.adbin, d.adrelid), a.attidentity, o.collname from pg_class c"
+            " join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped"
+            " left join pg_attrdef d on d.adrelid = c.oid and d.adnum = a.attnum"
+            " left join pg_collation o on o.oid = a.attcollation"
+            " where c.relkind = 'r' and c.relname like 'leaderboard\\_%'",
+            "select conrelid::regclass::text, conname, pg_get_constraintdef(oid)"
+            " from pg_constraint where conrelid::regclass::text like 'leaderboard\\_%'",
+            "select indexdef from pg_indexes where tablename like 'leaderboard\\_%'",
+        ):
+            cursor.execute(query)
+            found += [": ".join(map(str, row)) for row in cursor.fetchall()]
+    # A primary key is numbered where its name was taken as tables changed their names.
+    return [re.sub(r"_pkey\d+\b", "_pkey", line) for line in found]
+
+
+def test_the_tables_are_those_that_the_replaced_migrations_made() -> None:
+    expected = (SCHEMAS / f"{connection.vendor}.txt").read_text().splitlines()
+    assert schema() == expected
+
+
+def test_a_database_of_the_replaced_migrations_is_taken_over_with_its_rows() -> None:
+    suite = make.make_suite()
+    record(REPLACED)
+    call_command("migrate", verbosity=0)
+    assert applied() == {*REPLACED, "0001_tables"}
+    suite.refresh_from_db()
+
+
+def test_a_database_that_lacks_some_of_them_is_refused_with_what_to_do(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(parts, "start_django", lambda: None)
+    everything = applied()
+    record(REPLACED[:40])
+    try:
+        assert parts.prepare() == 1
+    finally:
+        record(sorted(everything))
+    said = capsys.readouterr().err
+    assert REPLACED[40] in said
+    assert "git checkout" in said
