@@ -136,7 +136,7 @@ def test_the_pages_of_a_model_a_run_a_task_and_of_the_site_lead_to_each_other(
     shot(page, "a task")
     for name, title in (
         ("How it works", "Method"),
-        ("Corrections", "Flags"),
+        ("Corrections", "Corrections"),
         ("Queue and workers", "Queue"),
         ("Data and API", "About"),
         ("About", "About"),
