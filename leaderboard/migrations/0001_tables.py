@@ -1,9 +1,10 @@
+import uuid
+
 import django.contrib.auth.models
 import django.contrib.auth.validators
 import django.db.models.deletion
 import django.db.models.functions.comparison
 import django.utils.timezone
-import uuid
 from django.conf import settings
 from django.db import migrations, models
 

@@ -91,7 +91,7 @@ def report_a_key(visit: Open, look: Look) -> None:
 
     ada = signed_in(visit, "ada", Role.USER)
     ada.goto(f"{anybody.url}/tasks/facts_hybrid")
-    ada.get_by_role("link", name="Report a key, or see what people report").press("Enter")
+    ada.get_by_role("link", name="Reports on its keys").press("Enter")
     ada.get_by_role("link", name="a run’s list of questions").press("Enter")
     ada.get_by_role("link", name="Report the key").press("Enter")
     ada.get_by_role("heading", name="Is the key of question").wait_for()

@@ -259,7 +259,7 @@ def test_each_order_of_an_operator_does_what_it_says(visit: Open, shot: Shots) -
     page.get_by_role("button", name="Save", exact=True).press("Enter")
     expect(page.get_by_text("are recalled")).to_be_visible()
     page.goto(f"{site}/corrections/recalls/{Recall.objects.get().pk}")
-    expect(page.get_by_text("Its answers were cut off.").first).to_be_visible()
+    expect(page.get_by_role("heading", name="Its answers were cut off")).to_be_visible()
     look_once(page, "a recall")
     shot(page, "recalled")
 
