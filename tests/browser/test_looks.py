@@ -170,8 +170,8 @@ def test_the_administration_is_readable_in_every_look(visit: Open, shot: Shots) 
             shot(page, name)
         if size == PHONE:
             page.goto(f"{page.url.split('/admin/')[0]}/admin/leaderboard/run/")
-            for label in ("Action:", "Reason"):
-                box = page.get_by_label(label).bounding_box()
+            for label, role in (("Action:", "combobox"), ("Reason:", "textbox")):
+                box = page.get_by_role(role, name=label).bounding_box()
                 assert box is not None
                 assert box["width"] > 120, label
                 assert box["height"] < 60, label
