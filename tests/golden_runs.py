@@ -81,6 +81,7 @@ SCENARIOS = (
         "llama",
         ["--mode", "compat", "--num_fewshot", "3"],
         "dtype=float32,max_length=400",
+        tasks="parity_letters,parity_all_choice_metrics,parity_filters",
     ),
     Scenario("ours-compat", "llama", ["--mode", "compat", "--limit", "6"], tasks=",".join(OURS)),
     Scenario("ours-strict", "llama", ["--mode", "strict", "--limit", "6"], tasks=",".join(OURS)),
