@@ -120,7 +120,7 @@ ACROSS = {"width": PAPER["height"], "height": PAPER["width"]}
 FORMS = ("/submit", "/accounts/login", "/accounts/password")
 """Pages that are nothing but a form."""
 
-# What has the focus; the ring around it, its field or (a hidden radio) its label, and the ring that is
+# What has the focus; the ring around it, its field or (a hidden radio) its label; the ring that is
 # left around what had it before; whether any of it can be seen, beneath nothing else.
 FOCUSED = """() => {
   const parts = one => [one, one.closest("label"), one.closest(".field")].filter(Boolean);
