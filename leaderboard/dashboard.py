@@ -14,7 +14,7 @@ from typing import Any
 
 from django.conf import settings
 from django.contrib.admin import AdminSite
-from django.db.models import Count, Max, Min
+from django.db.models import Case, Count, Max, Min, When
 from django.http import HttpRequest
 from django.template.response import TemplateResponse
 from django.urls import reverse
@@ -47,11 +47,9 @@ class Cause:
 def causes(now: datetime) -> list[Cause]:
     """Why runs failed in the last days: the site's own faults first, then the most frequent."""
     failed = Run.objects.filter(state=State.FAILED, finished__gte=now - FAILED_SINCE).order_by()
+    ours_first = Case(When(error_class=ErrorClass.INFRA, then=0), default=1)
     rows = failed.values("error_class", "error_message").annotate(
         runs=Count("pk"), newest=Max("finished")
-    )
-    ours_first = sorted(
-        rows, key=lambda row: (row["error_class"] != ErrorClass.INFRA, -row["runs"])
     )
     listed = reverse("admin:leaderboard_run_changelist")
     return [
@@ -62,7 +60,7 @@ def causes(now: datetime) -> list[Cause]:
             newest=row["newest"],
             url=f"{listed}?state__exact=failed&error_class__exact={row['error_class']}",
         )
-        for row in ours_first[:MAX_CAUSES]
+        for row in rows.order_by(ours_first, "-runs")[:MAX_CAUSES]
     ]
 
 

@@ -25,7 +25,7 @@ SCHEMAS = Path(__file__).with_name("schemas")
 """What the replaced migrations made, sorted by line, in a file for each kind of database."""
 
 
-def applied() -> set[str]:
+def applied_migrations_of_site() -> set[str]:
     return {
         name
         for app, name in MigrationRecorder(connection).applied_migrations()
@@ -36,7 +36,7 @@ def applied() -> set[str]:
 def record(names: list[str]) -> None:
     """Let the database say that these migrations of the site, and no others, were applied."""
     recorder = MigrationRecorder(connection)
-    for name in applied():
+    for name in applied_migrations_of_site():
         recorder.record_unapplied("leaderboard", name)
     for name in names:
         recorder.record_applied("leaderboard", name)
@@ -44,11 +44,11 @@ def record(names: list[str]) -> None:
 
 def schema() -> list[str]:
     """Columns, constraints and indexes of the site's tables, each a line of SQL."""
-    read = of_sqlite if connection.vendor == "sqlite" else of_postgresql
+    read = sqlite_schema if connection.vendor == "sqlite" else postgresql_schema
     return sorted(read())
 
 
-def of_sqlite() -> list[str]:
+def sqlite_schema() -> list[str]:
     found = []
     with connection.cursor() as cursor:
         cursor.execute(
@@ -81,7 +81,7 @@ def clauses(body: str) -> list[str]:
     return [*parts, body[start:].strip()]
 
 
-def of_postgresql() -> list[str]:
+def postgresql_schema() -> list[str]:
     found = []
     with connection.cursor() as cursor:
         for query in (
@@ -110,7 +110,7 @@ def test_a_database_of_the_replaced_migrations_is_taken_over_with_its_rows() -> 
     suite = make.make_suite()
     record(REPLACED)
     call_command("migrate", verbosity=0)
-    assert applied() == {*REPLACED, "0001_tables"}
+    assert applied_migrations_of_site() == {*REPLACED, "0001_tables"}
     suite.refresh_from_db()
 
 
@@ -118,7 +118,7 @@ def test_a_database_that_lacks_some_of_them_is_refused_with_what_to_do(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(parts, "start_django", lambda: None)
-    everything = applied()
+    everything = applied_migrations_of_site()
     record(REPLACED[:40])
     try:
         assert parts.prepare() == 1
